@@ -1,0 +1,2 @@
+//! Sidewire.
+fn main() {}
