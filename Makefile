@@ -1,0 +1,47 @@
+# Sidewire. "make" lists the targets.
+
+CARGO ?= cargo
+SUITE ?=
+export CARGO_TERM_COLOR ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lab lab-shell bench fmt lint clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: ## install what building and running need (apt; asks for sudo)
+	deploy/setup.sh
+
+build: ## release build of kv-server, kvctl and kv-bench
+	$(CARGO) build --release --locked --workspace --bins
+
+demo: setup build ## start a server, load data, look around; no RDMA device needed
+	deploy/demo.sh
+
+test: ## everything CI checks: format, lints, tests here, end-to-end tests on real verbs in the VM
+	deploy/setup.sh --lab
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --locked
+	deploy/lab/suite.sh
+
+lab: ## end-to-end tests on real verbs in the VM (SUITE="name..." for some of them)
+	deploy/setup.sh --lab
+	deploy/lab/suite.sh $(SUITE)
+
+lab-shell: ## a shell in the VM, with a Soft-RoCE device and the programs of the last debug build
+	deploy/setup.sh --lab
+	deploy/lab/shell.sh
+
+bench: setup ## criterion benchmarks
+	$(CARGO) bench --workspace --locked
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+lint: ## lints as CI sees them
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+clean: ## remove what cargo built
+	$(CARGO) clean
