@@ -1,0 +1,89 @@
+//! Which provider is used, and why.
+
+#[cfg(feature = "verbs")]
+use super::verbs;
+use super::{Fabric, FabricError, FabricKind, shm};
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What the operator asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FabricChoice {
+    /// `verbs` where a device carries the listen address, else `shm`.
+    #[default]
+    Auto,
+    /// `verbs`, or fail.
+    Verbs,
+    /// `shm`.
+    Shm,
+}
+
+impl FromStr for FabricChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "verbs" => Ok(Self::Verbs),
+            "shm" => Ok(Self::Shm),
+            other => Err(format!("unknown fabric `{other}`; known are auto, verbs and shm")),
+        }
+    }
+}
+
+/// A chosen fabric and the reason to tell.
+pub struct Choice {
+    /// The fabric.
+    pub fabric: Arc<dyn Fabric>,
+    /// Why this one, in a sentence.
+    pub reason: String,
+}
+
+/// Opens the fabric of a server that listens on `address`. `device` names an RDMA device to use; without it
+/// the one whose GID table carries `address` is taken.
+///
+/// # Errors
+/// When the choice is explicit and cannot be had; `auto` falls back to `shm` and says why.
+pub fn open_server(choice: FabricChoice, device: Option<&str>, address: IpAddr) -> Result<Choice, FabricError> {
+    match choice {
+        FabricChoice::Shm => shm_server("asked for with --fabric shm".into()),
+        FabricChoice::Verbs => {
+            let fabric = verbs_device(device, Some(address))?;
+            let reason = format!("asked for with --fabric verbs; device {}", fabric.info().device);
+            Ok(Choice { fabric, reason })
+        }
+        FabricChoice::Auto => match verbs_device(device, Some(address)) {
+            Ok(fabric) => {
+                let reason = format!("device {} carries {address}", fabric.info().device);
+                Ok(Choice { fabric, reason })
+            }
+            Err(error) => shm_server(format!("no verbs here: {error}")),
+        },
+    }
+}
+
+/// Opens the client's side of the fabric that a server runs. `local` is this end's address towards the server.
+///
+/// # Errors
+/// When this host has no device for it.
+pub fn open_client(kind: FabricKind, device: Option<&str>, local: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
+    match kind {
+        FabricKind::Shm => Ok(Arc::new(shm::Guest::new())),
+        FabricKind::Verbs => verbs_device(device, local),
+    }
+}
+
+fn shm_server(reason: String) -> Result<Choice, FabricError> {
+    Ok(Choice { fabric: Arc::new(shm::Host::start()?), reason })
+}
+
+#[cfg(feature = "verbs")]
+fn verbs_device(device: Option<&str>, address: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
+    Ok(Arc::new(verbs::Device::open(device, address)?))
+}
+
+#[cfg(not(feature = "verbs"))]
+fn verbs_device(_: Option<&str>, _: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
+    Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything: this build has no verbs".into() })
+}
