@@ -7,6 +7,7 @@ pub mod ack;
 pub mod beat;
 pub mod bits;
 pub mod bucket;
+pub mod cell_reference;
 pub mod counter_cell;
 pub mod descriptor;
 pub mod directory;

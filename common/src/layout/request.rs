@@ -38,8 +38,8 @@ const MAGIC: u16 = 0x5357;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Operation {
-    /// Store a value, or create a counter, sequence or lock, by the record's kind. Creating one that exists
-    /// with the same kind succeeds and changes nothing, unless the condition says otherwise.
+    /// Store a value, or create a counter, sequence or lock, by the record's kind. Creating one that is there
+    /// already with the same kind changes nothing and is answered `Exists`.
     Put = 1,
     /// Delete whatever the key holds.
     Delete = 2,
