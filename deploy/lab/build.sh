@@ -100,7 +100,7 @@ extract_vmlinux() {
     while read -r magic tool; do
         while IFS=: read -r offset _; do
             # The stream ends inside the file, so the tool complains about what follows.
-            tail -c "+$((offset + 1))" "$image" | { $tool >"$out" 2>/dev/null || true; }
+            tail -c "+$((offset + 1))" "$image" 2>/dev/null | { $tool >"$out" 2>/dev/null || true; }
             if [[ $(head -c 4 "$out" | od -An -tx1) == " 7f 45 4c 46" ]]; then
                 return 0
             fi
@@ -116,7 +116,7 @@ TEXT
 }
 
 unpack_kernel() {
-    local into=$1 package
+    local into=$1 package deb used=()
     mkdir -p "$cache/packages"
     for package in "$kernel" "${companions[@]}"; do
         if ! compgen -G "$cache/packages/${package}_*.deb" >/dev/null; then
@@ -125,8 +125,11 @@ unpack_kernel() {
                 die "cannot download $package: run 'apt-get update' first"
         fi
         say "unpacking $package"
-        dpkg-deb -x "$(compgen -G "$cache/packages/${package}_*.deb" | tail -n 1)" "$into"
+        deb=$(compgen -G "$cache/packages/${package}_*.deb" | tail -n 1)
+        dpkg-deb -x "$deb" "$into"
+        used+=(! -name "${deb##*/}")
     done
+    find "$cache/packages" -name '*.deb' "${used[@]}" -delete # earlier kernels
 }
 
 # Copies the modules named by the arrays above with all they depend on.

@@ -160,7 +160,7 @@ TEXT
     done
     if ((interactive)) && [[ -t 0 ]]; then
         read -r rows columns < <(stty size)
-        printf 'stty rows %d cols %d\nexport TERM=%q\n' "$rows" "$columns" "${TERM:-vt100}"
+        printf 'stty rows %d cols %d\nexport TERM=%q\n' "$((rows ? rows : 24))" "$((columns ? columns : 80))" "${TERM:-vt100}"
     fi
     printf 'exec'
     printf ' %q' "${command[@]}"
@@ -177,11 +177,13 @@ size=$(($(stat -c %s "$work/initrd") / 1048576))
 ((size * 2 + 256 <= memory)) || die "the payload of $size MiB does not fit into $memory MiB: raise --memory"
 
 boot() { # accelerator, initrd, time limit, further QEMU options
-    local accelerator=$1 initrd=$2 limit=$3 cpu=max
+    local accelerator=$1 initrd=$2 limit=$3 cpu=max foreground=()
     shift 3
-    [[ $accelerator == kvm* ]] && cpu=host
+    [[ $accelerator != kvm* ]] || cpu=host
+    # A process group of its own could not read from the terminal.
+    ((!interactive)) || foreground=(--foreground)
     # pdeathsig: should this script be killed outright, the VM goes too.
-    exec setpriv --pdeathsig TERM timeout --kill-after=5s "$limit" \
+    exec setpriv --pdeathsig TERM timeout "${foreground[@]}" --kill-after=5s "$limit" \
         setpriv --pdeathsig KILL qemu-system-x86_64 \
         -accel "$accelerator" -cpu "$cpu" -smp "$cpus" -m "$memory" \
         -nodefaults -no-user-config -display none -no-reboot \

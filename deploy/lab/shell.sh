@@ -8,4 +8,4 @@ copies=()
 for program in kv-server kvctl kv-bench; do
     [[ ! -x $target/$program ]] || copies+=(--copy "$target/$program")
 done
-exec "$here/run.sh" --timeout 24h --interactive "${copies[@]}" "$@" -- bash -i
+exec "$here/run.sh" --timeout 24h --interactive --env 'PS1=lab:\w# ' "${copies[@]}" "$@" -- bash --norc -i
