@@ -17,7 +17,7 @@ never installed. A second run finds everything in the cache.
 
   SIDEWIRE_LAB_CACHE    the cache (default: ${XDG_CACHE_HOME:-~/.cache}/sidewire-lab)
   SIDEWIRE_LAB_KERNEL   a kernel package to use instead of the default,
-                        e.g. linux-image-6.12.95+deb12-amd64
+                        (Debian 12 also has 6.12: what linux-image-6.12-amd64 depends on)
 TEXT
 }
 
@@ -98,13 +98,13 @@ copy_libraries() {
 extract_vmlinux() {
     local image=$1 out=$2 magic tool offset
     while read -r magic tool; do
-        while IFS=: read -r offset _; do
+        while read -r offset; do
             # The stream ends inside the file, so the tool complains about what follows.
             tail -c "+$((offset + 1))" "$image" 2>/dev/null | { $tool >"$out" 2>/dev/null || true; }
             if [[ $(head -c 4 "$out" | od -An -tx1) == " 7f 45 4c 46" ]]; then
                 return 0
             fi
-        done < <(LC_ALL=C grep -abo -P "$magic" "$image" | head -n 4)
+        done < <(LC_ALL=C grep -abo -P "$magic" "$image" | LC_ALL=C cut -d: -f1 | head -n 4)
     done <<'TEXT'
 \xfd7zXZ\x00 xz -dc
 \x28\xb5\x2f\xfd zstd -dcq
