@@ -1,1 +1,47 @@
-//! Sidewire.
+//! Client library of Sidewire, a key-value store whose data path is one-sided RDMA.
+//!
+//! ```no_run
+//! use sidewire::Client;
+//! use std::time::Duration;
+//!
+//! let client = Client::connect(&["127.0.0.1:7400"])?;
+//! let session = client.session()?;
+//! session.put(b"greeting", b"hello")?;
+//! if let Some(value) = session.get(b"greeting")? {
+//!     println!("{} ({} bytes)", String::from_utf8_lossy(&value), value.len());
+//! }
+//! session.create_counter(b"visits", 0)?;
+//! session.add(b"visits", 1)?;
+//! let guard = session.lock(b"{orders}.lock", Duration::from_secs(2))?;
+//! session.put_with(b"{orders}.next", b"17", &sidewire::WriteOptions::new().fence(&guard))?;
+//! guard.unlock()?;
+//! # Ok::<(), sidewire::Error>(())
+//! ```
+
+mod admin;
+mod async_client;
+mod client;
+mod error;
+mod lock_guard;
+mod pipeline;
+mod raw;
+mod session;
+mod stats;
+mod value;
+mod write;
+
+pub use admin::{Admin, ScanItem};
+pub use async_client::{AsyncClient, AsyncLockGuard};
+pub use client::{Attachment, Client, ClientBuilder};
+pub use error::{Error, Retry};
+pub use lock_guard::{LockGuard, LockView};
+pub use pipeline::{Operation, OperationId, Outcome};
+pub use raw::RawFabric;
+pub use session::Session;
+pub use sidewire_common::fabric::{AtomicExecutor, FabricKind};
+pub use sidewire_common::id::{ClientId, Incarnation};
+pub use sidewire_common::layout::record::{Kind, Version};
+pub use sidewire_proto::v1;
+pub use stats::ClientStats;
+pub use value::Value;
+pub use write::{Unmet, Write, WriteOptions};

@@ -1,0 +1,215 @@
+//! A client: one process's attachment to one server.
+
+use crate::admin::Admin;
+use crate::async_client::AsyncClient;
+use crate::error::Error;
+use crate::session::Session;
+use crate::stats::ClientStats;
+use sidewire_common::fabric::{AtomicExecutor, FabricKind};
+use sidewire_common::id::Incarnation;
+use sidewire_common::limits::DEADLINE_MS_DEFAULT;
+use std::time::Duration;
+
+/// Entries of the location cache unless set otherwise.
+const LOCATION_CACHE_ENTRIES_DEFAULT: usize = 1 << 21;
+/// How long a call polls before it sleeps, unless set otherwise.
+const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+
+/// What a client is attached to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attachment {
+    /// The server's address.
+    pub server: String,
+    /// The fabric in use.
+    pub fabric: FabricKind,
+    /// This end's device; empty on `shm`.
+    pub device: String,
+    /// This end's GID; empty on `shm`.
+    pub gid: String,
+    /// Active path MTU, bytes; 0 on `shm`.
+    pub mtu_bytes: u32,
+    /// Who executes atomics.
+    pub atomics: AtomicExecutor,
+    /// The server's life.
+    pub incarnation: Incarnation,
+    /// The lease.
+    pub lease: Duration,
+    /// This client's number in lock words.
+    pub holder_id: u32,
+    /// Workers of the server.
+    pub worker_count: u32,
+    /// Longest value that the server takes.
+    pub value_bytes_max: u64,
+    /// Layout epoch reached.
+    pub epoch: u64,
+}
+
+/// How a client is made.
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    pub(crate) server: Option<String>,
+    pub(crate) deadline: Duration,
+    pub(crate) fabric: Option<FabricKind>,
+    pub(crate) device: Option<String>,
+    pub(crate) program: Option<String>,
+    pub(crate) location_cache_entries: usize,
+    pub(crate) spin: Duration,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            server: None,
+            deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
+            fabric: None,
+            device: None,
+            program: None,
+            location_cache_entries: LOCATION_CACHE_ENTRIES_DEFAULT,
+            spin: SPIN_DEFAULT,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// The server: `host:port` or `kv://host:port`.
+    #[must_use]
+    pub fn server(mut self, address: impl Into<String>) -> Self {
+        self.server = Some(address.into());
+        self
+    }
+
+    /// Deadline of every call, 5 s unless set.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Refuse any other fabric than this one; `None` takes what the server runs.
+    #[must_use]
+    pub fn fabric(mut self, fabric: Option<FabricKind>) -> Self {
+        self.fabric = fabric;
+        self
+    }
+
+    /// The RDMA device to use; the one that carries the address towards the server unless set.
+    #[must_use]
+    pub fn device(mut self, device: impl Into<String>) -> Self {
+        self.device = Some(device.into());
+        self
+    }
+
+    /// The name under which the server's operator sees this client; the executable's unless set.
+    #[must_use]
+    pub fn program(mut self, program: impl Into<String>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
+    /// Entries of the cache of locations, rounded up to a power of two; 0 turns it off.
+    #[must_use]
+    pub fn location_cache_entries(mut self, entries: usize) -> Self {
+        self.location_cache_entries = entries;
+        self
+    }
+
+    /// How long a call polls before it sleeps, 50 µs unless set.
+    #[must_use]
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.spin = spin;
+        self
+    }
+
+    /// Attaches.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, refuses, or runs a fabric that cannot be had here.
+    pub fn connect(self) -> Result<Client, Error> {
+        Err(Error::Busy)
+    }
+}
+
+/// One process's attachment to one server; its clones share it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    _shared: (),
+}
+
+impl Client {
+    /// Attaches to the first server of `servers` that answers.
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect`], of the last one tried.
+    pub fn connect<S: AsRef<str>>(servers: &[S]) -> Result<Self, Error> {
+        let none = Error::Address { address: String::new(), reason: "no server was named".into() };
+        let mut last = none;
+        for server in servers {
+            match Self::builder().server(server.as_ref()).connect() {
+                Ok(client) => return Ok(client),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// A client to be configured.
+    #[must_use]
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Opens endpoints for the calling thread.
+    ///
+    /// # Errors
+    /// When the server refuses, or the fabric is short of something.
+    pub fn session(&self) -> Result<Session, Error> {
+        Err(Error::Busy)
+    }
+
+    /// A handle for asynchronous code, with a thread of its own behind it.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session).
+    pub fn async_client(&self) -> Result<AsyncClient, Error> {
+        Err(Error::Busy)
+    }
+
+    /// Sums over all sessions, ended ones included.
+    #[must_use]
+    pub fn stats(&self) -> ClientStats {
+        ClientStats::default()
+    }
+
+    /// What the client is attached to.
+    #[must_use]
+    pub fn attachment(&self) -> Attachment {
+        Attachment {
+            server: String::new(),
+            fabric: FabricKind::Shm,
+            device: String::new(),
+            gid: String::new(),
+            mtu_bytes: 0,
+            atomics: AtomicExecutor::Cpu,
+            incarnation: Incarnation(0),
+            lease: Duration::ZERO,
+            holder_id: 0,
+            worker_count: 0,
+            value_bytes_max: 0,
+            epoch: 0,
+        }
+    }
+
+    /// The server's administration.
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        Admin::of()
+    }
+
+    /// Gives back all that the client holds at the server. Dropping the last clone does the same, best effort.
+    ///
+    /// # Errors
+    /// When the server does not answer; its sweep then does it when the lease runs out.
+    pub fn detach(self) -> Result<(), Error> {
+        Ok(())
+    }
+}
