@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 SUITE ?=
+SCRIPTS := .ci/run $(wildcard deploy/*.sh deploy/lab/*.sh) deploy/lab/guest/suite
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
@@ -22,7 +23,7 @@ demo: setup build ## start a server, load data, look around; no RDMA device need
 test: ## everything CI checks: format, lints, tests here, end-to-end tests on real verbs in the VM
 	deploy/setup.sh --lab
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
 	deploy/lab/suite.sh
 
@@ -42,6 +43,7 @@ fmt: ## format the code
 
 lint: ## lints as CI sees them
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	shellcheck --severity=warning $(SCRIPTS)
 
 clean: ## remove what cargo built
 	$(CARGO) clean

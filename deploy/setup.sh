@@ -42,6 +42,7 @@ binutils           strip, which keeps the VM small
 xz-utils           unpacks the kernel image and its modules
 zstd               the same, on distributions that compress with zstd
 jq                 finds the test programs in what cargo prints
+shellcheck         lints these scripts, a part of "make test"
 strace             to look at a program inside the VM
 TEXT
 }

@@ -50,39 +50,56 @@ fi
 package_of() { if [[ $1 == *:* ]]; then echo "${1%%:*}"; else echo sidewire-tests; fi; }
 target_of() { echo "${1##*:}"; }
 
-# Builds the tests of one package: "target<TAB>executable", a line each, "lib" for its unit tests.
-build_tests() {
-    local package=$1 arguments=() name
-    shift
-    for name in "$@"; do
-        if [[ $name == lib ]]; then arguments+=(--lib); else arguments+=(--test "$name"); fi
-    done
-    (cd "$root" && cargo test --locked -p "$package" "${arguments[@]}" --no-run --message-format=json-render-diagnostics) |
-        jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable != null)
-            | [(if (.target.kind | index("test")) then .target.name else "lib" end), .executable] | @tsv'
+# One command for everything, with the features that "cargo test --workspace"
+# has chosen before, so that nothing is compiled twice.
+build_programs() {
+    local arguments=() name
+    if ((${#chosen[@]} == 0)); then
+        arguments=(--tests)
+    else
+        for name in "${chosen[@]}"; do
+            case $name in
+                *:lib) arguments=(--tests) && break ;;
+                *) arguments+=(--test "$(target_of "$name")") ;;
+            esac
+        done
+    fi
+    (cd "$root" && cargo build --locked --workspace --bins "${arguments[@]}" --message-format=json-render-diagnostics)
 }
 
-say "building"
-(cd "$root" && cargo build --locked --workspace --bins)
-target=$(cd "$root" && cargo metadata --no-deps --format-version 1 --locked | jq -r .target_directory)
-copies=()
-for program in kv-server kvctl kv-bench; do
-    copies+=(--copy "$target/debug/$program")
-done
+# From cargo's messages: "package:target<TAB>executable" for a test, "bin:name<TAB>executable" for a program.
+list_executables() {
+    jq -r 'select(.reason == "compiler-artifact" and .executable != null)
+        | (.manifest_path | sub("/Cargo.toml$"; "")) as $folder
+        | if .profile.test and .target.kind == ["test"] then [$folder + ":" + .target.name, .executable]
+          elif .profile.test and .target.kind != ["bin"] then [$folder + ":lib", .executable]
+          elif .profile.test then empty
+          else ["bin:" + .target.name, .executable] end
+        | @tsv'
+}
+
+# The executable whose first column is $1.
+executable_of() { awk -F '\t' -v name="$1" '$1 == name { print $2 }' "$work/executables" | tail -n 1; }
+
+# The folder of a package, by which cargo's messages name it.
+folder_of() { jq -r --arg name "$1" '.packages[] | select(.name == $name) | .manifest_path | sub("/Cargo.toml$"; "")' "$work/metadata"; }
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/sidewire-suite.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-for package in $(for name in "${tests[@]}"; do package_of "$name"; done | sort -u); do
-    targets=()
-    for name in "${tests[@]}"; do
-        [[ $(package_of "$name") != "$package" ]] || targets+=("$(target_of "$name")")
-    done
-    build_tests "$package" "${targets[@]}" >"$work/built"
-    for name in "${targets[@]}"; do
-        executable=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$work/built" | tail -n 1)
-        [[ -n $executable ]] || die "$package has no test $name"
-        copies+=(--copy "$executable:tests/$package:$name")
-    done
+
+say "building"
+build_programs >"$work/messages"
+list_executables <"$work/messages" >"$work/executables"
+(cd "$root" && cargo metadata --locked --no-deps --format-version 1) >"$work/metadata"
+copies=()
+for program in kv-server kvctl kv-bench; do
+    copies+=(--copy "$(executable_of "bin:$program"):bin/$program")
+done
+for name in "${tests[@]}"; do
+    package=$(package_of "$name") target=$(target_of "$name")
+    executable=$(executable_of "$(folder_of "$package"):$target")
+    [[ -n $executable ]] || die "$package has no test $target"
+    copies+=(--copy "$executable:tests/$package:$target")
 done
 for name in "${tests[@]}"; do
     echo "$(package_of "$name"):$(target_of "$name") ${limits[$name]:-300s}"
