@@ -1,0 +1,126 @@
+//! Workers: pinned threads, each the only writer of its shards.
+//!
+//! ```text
+//!   control ──Command──▶ channel ─┐
+//!   clients ──immediate─▶ port ───┼─▶ poll_loop ─▶ intake ─▶ execute ─▶ ack
+//!   loopback ─completion─▶ port ──┘        └─▶ deferred (what waits for the cells' executor)
+//! ```
+//! A worker never blocks: not on its own atomics, not on a full outgoing queue, not on memory that is on its way.
+
+mod answer;
+mod command;
+mod connection;
+mod deferred;
+mod exactly_once;
+mod execute;
+mod expiry;
+mod intake;
+mod memory;
+mod open;
+mod pinning;
+mod poll_loop;
+mod scan;
+mod staging;
+
+pub use command::{Command, OpenError, OpenedEndpoint, ScanCursor, ScanItem, ScanPage};
+pub use memory::Memory;
+pub use pinning::Pinning;
+
+use crate::metrics::WorkerMetrics;
+use crate::store::{StartError, Store};
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+use sidewire_common::fabric::Waker;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+struct Handle {
+    commands: Sender<Command>,
+    waker: Waker,
+    metrics: Arc<WorkerMetrics>,
+    thread: JoinHandle<()>,
+}
+
+/// The running workers.
+pub struct Workers {
+    handles: Vec<Handle>,
+    metrics: Vec<Arc<WorkerMetrics>>,
+}
+
+/// The worker has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the worker has ended")]
+pub struct Stopped;
+
+impl Workers {
+    /// Starts them all and waits until each can serve.
+    ///
+    /// # Errors
+    /// When a thread, a port or a first segment cannot be had.
+    pub fn start(store: &Arc<Store>) -> Result<Self, StartError> {
+        let handles = (0..store.settings().worker_count).map(|number| start_one(store, number)).collect::<Result<Vec<_>, _>>()?;
+        let metrics = handles.iter().map(|h| Arc::clone(&h.metrics)).collect();
+        Ok(Self { handles, metrics })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.handles.len() as u32
+    }
+
+    /// Sends a command to worker `worker` (counted round) and wakes it.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn send(&self, worker: u32, command: Command) -> Result<(), Stopped> {
+        let handle = &self.handles[worker as usize % self.handles.len()];
+        handle.commands.send(command).map_err(|_| Stopped)?;
+        handle.waker.wake();
+        Ok(())
+    }
+
+    /// Figures of each.
+    #[must_use]
+    pub fn metrics(&self) -> &[Arc<WorkerMetrics>] {
+        &self.metrics
+    }
+
+    /// Whether one of them has ended before it was told to.
+    #[must_use]
+    pub fn any_ended(&self) -> bool {
+        self.handles.iter().any(|h| h.thread.is_finished())
+    }
+
+    /// Tells all to end and waits for them.
+    pub fn stop(self) {
+        for worker in 0..self.count() {
+            let _ = self.send(worker, Command::Stop);
+        }
+        for handle in self.handles {
+            if handle.thread.join().is_err() {
+                tracing::error!("a worker had panicked");
+            }
+        }
+    }
+}
+
+fn start_one(store: &Arc<Store>, number: u32) -> Result<Handle, StartError> {
+    let (commands, inbox): (_, Receiver<Command>) = unbounded();
+    let (ready, started) = bounded(1);
+    let metrics = Arc::new(WorkerMetrics::default());
+    let (store, metrics_there) = (Arc::clone(store), Arc::clone(&metrics));
+    let thread = std::thread::Builder::new().name(format!("kv-worker-{number}")).spawn(move || {
+        store.settings().pin.apply(number, store.settings().worker_count);
+        match poll_loop::Worker::new(number, store, inbox, metrics_there) {
+            Ok(mut worker) => {
+                let _ = ready.send(Ok(worker.waker()));
+                worker.run();
+            }
+            Err(error) => {
+                let _ = ready.send(Err(error));
+            }
+        }
+    })?;
+    let waker = started.recv().map_err(|_| std::io::Error::other("the worker ended while it started"))??;
+    Ok(Handle { commands, waker, metrics, thread })
+}

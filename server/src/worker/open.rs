@@ -1,0 +1,109 @@
+//! Endpoints come and go.
+
+use super::connection::{Connection, SessionKey};
+use super::poll_loop::Worker;
+use super::{OpenError, OpenedEndpoint};
+use crate::metrics::count;
+use crossbeam::channel::Sender;
+use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
+use sidewire_common::id::ClientId;
+use sidewire_common::limits::MESSAGE_CREDITS;
+use std::sync::atomic::Ordering;
+
+impl Worker {
+    pub(super) fn open_writer(&mut self, session: SessionKey, holder: u32, peer: &PeerInfo) -> Result<OpenedEndpoint, OpenError> {
+        // A session that comes again has lost its old connection, whatever the fabric knows of it.
+        if let Some(old) = self.connections.writer_of(session) {
+            self.disconnect(old);
+        }
+        let role = Role::WriteTarget { staging_bytes: self.store.settings().staging_bytes };
+        let spec = EndpointSpec { role, send_depth: MESSAGE_CREDITS, recv_depth: MESSAGE_CREDITS };
+        let opened = self.open_and_connect(&spec, peer)?;
+        let staging = opened.staging.expect("a write target has a staging ring");
+        let connection = Connection { session, holder, ring: staging.view, acks: Vec::new() };
+        self.connections.writers.insert(opened.endpoint, connection);
+        self.windows.entry(session).or_default();
+        self.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(OpenedEndpoint { peer: opened.info, staging: Some(staging.remote) })
+    }
+
+    pub(super) fn open_reader(&mut self, session: SessionKey, peer: &PeerInfo) -> Result<OpenedEndpoint, OpenError> {
+        let old = self.connections.readers.iter().find(|(_, key)| **key == session).map(|(&endpoint, _)| endpoint);
+        if let Some(old) = old {
+            self.disconnect(old);
+        }
+        let spec = EndpointSpec { role: Role::ReadTarget, send_depth: 1, recv_depth: 0 };
+        let opened = self.open_and_connect(&spec, peer)?;
+        self.connections.readers.insert(opened.endpoint, session);
+        Ok(OpenedEndpoint { peer: opened.info, staging: None })
+    }
+
+    fn open_and_connect(&mut self, spec: &EndpointSpec, peer: &PeerInfo) -> Result<sidewire_common::fabric::Opened, OpenError> {
+        if self.stopping {
+            return Err(OpenError::Stopping);
+        }
+        let opened = self.port.open(spec)?;
+        if let Err(error) = self.port.connect(opened.endpoint, peer) {
+            self.port.close(opened.endpoint);
+            return Err(error.into());
+        }
+        Ok(opened)
+    }
+
+    /// Ends an endpoint. What it had accepted is finished; its outcome stays in the session's window.
+    pub(super) fn disconnect(&mut self, endpoint: EndpointId) {
+        self.port.close(endpoint);
+        self.connections.readers.remove(&endpoint);
+        if self.connections.writers.remove(&endpoint).is_some() {
+            self.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A peer did what no honest client does: it loses the connection, and nothing else changes.
+    pub(super) fn violation(&mut self, endpoint: EndpointId, what: &str) {
+        count(&self.metrics.refused);
+        let client = self.connections.writers.get(&endpoint).map(|c| c.session.0);
+        tracing::warn!(worker = self.number, ?client, what, "client violated the protocol and loses its connection");
+        self.disconnect(endpoint);
+    }
+
+    pub(super) fn close_session(&mut self, client: ClientId, session: u32) {
+        for endpoint in self.connections.of(client, Some(session)) {
+            self.disconnect(endpoint);
+        }
+        self.windows.remove(&(client, session));
+    }
+
+    pub(super) fn expel(&mut self, client: ClientId, reply: Sender<()>) {
+        for endpoint in self.connections.of(client, None) {
+            self.disconnect(endpoint);
+        }
+        self.windows.retain(|(of, _), _| *of != client);
+        self.expelling.push((client, reply));
+    }
+
+    /// Tells the control side of clients of whom nothing is left.
+    pub(super) fn tell_expelled(&mut self) {
+        if self.expelling.is_empty() {
+            return;
+        }
+        let deferrals = &self.deferrals;
+        self.expelling.retain(|(client, reply)| {
+            let over = !deferrals.any_of(*client);
+            if over {
+                let _ = reply.try_send(());
+            }
+            !over
+        });
+    }
+
+    /// The executor of atomics failed under us; a new endpoint to it, and what was open is asked again.
+    pub(super) fn reopen_loopback(&mut self) {
+        tracing::error!(worker = self.number, "the loopback endpoint broke and is opened anew");
+        self.port.close(self.loopback);
+        match self.port.loopback(super::poll_loop::LOOPBACK_DEPTH) {
+            Ok(endpoint) => self.loopback = endpoint,
+            Err(error) => tracing::error!(%error, "no loopback endpoint; operations on cells will fail"),
+        }
+    }
+}
