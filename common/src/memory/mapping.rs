@@ -239,7 +239,12 @@ impl Mapping {
         self.raw.as_mut_ptr()
     }
 
-    /// The descriptor behind it, when it is a memfd.
+    /// Takes the descriptor out: the mapping lives on without it.
+    pub(crate) fn take_file(&mut self) -> Option<OwnedFd> {
+        self.file.take().map(OwnedFd::from)
+    }
+
+    /// The descriptor behind it, when it is a memfd and was not taken out.
     #[must_use]
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)

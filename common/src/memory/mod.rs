@@ -14,6 +14,8 @@ mod buffer;
 mod mapping;
 mod view;
 
+pub(crate) use mapping::PAGE_BYTES;
+
 pub use barrier::to_device_barrier;
 pub use buffer::{Buffer, BufferPool, Lent};
 pub use mapping::{HugepageMode, Mapping, MappingError, PageKind, Seals};
