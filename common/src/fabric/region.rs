@@ -64,7 +64,7 @@ pub struct Registered {
 impl Registered {
     /// For providers: `registration` ends the registration when it is dropped and keeps the mapping alive.
     #[must_use]
-    pub(crate) fn new(remote: RemoteRegion, lkey: u32, registration: Arc<dyn Any + Send + Sync>) -> Self {
+    pub fn new(remote: RemoteRegion, lkey: u32, registration: Arc<dyn Any + Send + Sync>) -> Self {
         Self { remote, lkey, _registration: registration }
     }
 
