@@ -1,0 +1,67 @@
+//! The Session service: how a client process comes to reach the memory, and how it leaves.
+
+use super::ask::ask;
+use super::refusal::{Refusal, incarnation};
+use super::{Core, attach, endpoints};
+use crate::lease::Order;
+use sidewire_proto::convert;
+use sidewire_proto::v1::session_server::Session;
+use sidewire_proto::v1::{
+    AttachReply, AttachRequest, CloseSessionReply, CloseSessionRequest, DetachReply, DetachRequest, OpenEndpointReply,
+    OpenEndpointRequest, RegionsReply, RegionsRequest,
+};
+use std::sync::Arc;
+use tonic::{Request, Response, Status, async_trait};
+
+pub(super) struct SessionService {
+    core: Arc<Core>,
+}
+
+impl SessionService {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+}
+
+#[async_trait]
+impl Session for SessionService {
+    async fn attach(&self, request: Request<AttachRequest>) -> Result<Response<AttachReply>, Status> {
+        Ok(Response::new(attach::attach(&self.core, request.into_inner())?))
+    }
+
+    async fn open_endpoint(&self, request: Request<OpenEndpointRequest>) -> Result<Response<OpenEndpointReply>, Status> {
+        // On a task of its own: a caller that hangs up half-way leaves the count of endpoints right.
+        let core = Arc::clone(&self.core);
+        let opening = tokio::spawn(async move { endpoints::open(&core, request.into_inner()).await });
+        Ok(Response::new(opening.await.unwrap_or(Err(Refusal::Stopping))?))
+    }
+
+    async fn regions(&self, request: Request<RegionsRequest>) -> Result<Response<RegionsReply>, Status> {
+        Ok(Response::new(regions(&self.core, &request.into_inner())?))
+    }
+
+    async fn close_session(&self, request: Request<CloseSessionRequest>) -> Result<Response<CloseSessionReply>, Status> {
+        endpoints::close(&self.core, request.into_inner()).await?;
+        Ok(Response::new(CloseSessionReply {}))
+    }
+
+    async fn detach(&self, request: Request<DetachRequest>) -> Result<Response<DetachReply>, Status> {
+        detach(&self.core, &request.into_inner()).await?;
+        Ok(Response::new(DetachReply {}))
+    }
+}
+
+fn regions(core: &Core, request: &RegionsRequest) -> Result<RegionsReply, Refusal> {
+    let client = convert::client_id(&request.client_id)?;
+    core.with_live(client, incarnation(request.incarnation)?, |_| ())?;
+    let (layout_epoch, regions) = core.store.regions();
+    Ok(RegionsReply { layout_epoch, regions: regions.into_iter().map(Into::into).collect() })
+}
+
+/// Answers when everything that the client held is back.
+async fn detach(core: &Core, request: &DetachRequest) -> Result<(), Refusal> {
+    let client = convert::client_id(&request.client_id)?;
+    core.with_live(client, incarnation(request.incarnation)?, |_| ())?;
+    ask("the sweep", |reply| if core.leases.order(Order::Detach { client, reply }) { Ok(()) } else { Err(Refusal::Stopping) })
+        .await
+}
