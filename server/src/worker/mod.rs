@@ -29,6 +29,7 @@ pub use pinning::Pinning;
 use crate::metrics::WorkerMetrics;
 use crate::store::{StartError, Store};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+use parking_lot::Mutex;
 use sidewire_common::fabric::Waker;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -37,7 +38,7 @@ struct Handle {
     commands: Sender<Command>,
     waker: Waker,
     metrics: Arc<WorkerMetrics>,
-    thread: JoinHandle<()>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The running workers.
@@ -88,16 +89,17 @@ impl Workers {
     /// Whether one of them has ended before it was told to.
     #[must_use]
     pub fn any_ended(&self) -> bool {
-        self.handles.iter().any(|h| h.thread.is_finished())
+        self.handles.iter().any(|h| h.thread.lock().as_ref().is_some_and(JoinHandle::is_finished))
     }
 
-    /// Tells all to end and waits for them.
-    pub fn stop(self) {
+    /// Tells all to end and waits for them. Again it does nothing.
+    pub fn stop(&self) {
         for worker in 0..self.count() {
             let _ = self.send(worker, Command::Stop);
         }
-        for handle in self.handles {
-            if handle.thread.join().is_err() {
+        for handle in &self.handles {
+            let thread = handle.thread.lock().take();
+            if thread.is_some_and(|thread| thread.join().is_err()) {
                 tracing::error!("a worker had panicked");
             }
         }
@@ -122,5 +124,5 @@ fn start_one(store: &Arc<Store>, number: u32) -> Result<Handle, StartError> {
         }
     })?;
     let waker = started.recv().map_err(|_| std::io::Error::other("the worker ended while it started"))??;
-    Ok(Handle { commands, waker, metrics, thread })
+    Ok(Handle { commands, waker, metrics, thread: Mutex::new(Some(thread)) })
 }
