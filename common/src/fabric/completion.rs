@@ -44,7 +44,8 @@ pub enum Event {
 pub enum Status {
     /// Done (0).
     Ok,
-    /// Not executed, because the endpoint had failed or was closed (5).
+    /// Ended without an answer, because the endpoint had failed or was closed (5). The peer may have executed
+    /// it: its answer may be what was lost.
     Flushed,
     /// The peer's memory refused it, or the peer's process is gone (10, 9).
     RemoteAccess,

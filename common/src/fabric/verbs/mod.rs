@@ -1,51 +1,132 @@
-//! Real verbs: libibverbs, reliable connected queue pairs.
+//! Real verbs: libibverbs, reliable-connected queue pairs. The only importer of `rdma-sys`.
+//!
+//! ```text
+//!   set-up     device gid context          which device, port and GID; protection domains
+//!              region memlock pinned       registered memory
+//!              connect open                what a role is made of; the path to a peer
+//!   datapath   port endpoint               posting and completing, credits, order
+//!              post receive                work requests and receives
+//!              queue_pair completion_queue the calls themselves
+//!   aside      slots recent failure        ids, what the log tells, errors of calls
+//! ```
+//!
+//! Ownership gives the order of teardown: queue pair, completion queue, regions, domain, device.
 #![allow(unsafe_code, reason = "a fabric provider; every block carries its proof")]
 
-use super::{Access, Fabric, FabricError, FabricInfo, FabricKind, PeerInfo, Port, PortSpec, Registered, RemoteRegion};
+mod completion_queue;
+mod connect;
+mod context;
+mod device;
+mod endpoint;
+mod failure;
+mod gid;
+mod memlock;
+mod open;
+mod pinned;
+mod port;
+mod post;
+mod queue_pair;
+mod receive;
+mod recent;
+mod region;
+mod slots;
+
+use super::{
+    Access, AtomicExecutor, Fabric, FabricError, FabricInfo, FabricKind, PeerInfo, Port, PortSpec, Registered, RemoteAddr,
+    RemoteRegion,
+};
 use crate::id::ClientId;
 use crate::memory::Mapping;
+use completion_queue::CompletionQueue;
+use device::Hardware;
+use port::VerbsPort;
+use queue_pair::{QueuePair, Shape};
+use region::{MemoryRegion, Rights};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// An opened device.
-pub struct Device {}
+pub struct Device {
+    hardware: Arc<Hardware>,
+    info: FabricInfo,
+}
+
 impl Device {
     /// Opens `name`, or the device whose GID table carries `address`, or the first one with an active port.
     ///
     /// # Errors
     /// When there is none that would do.
-    pub fn open(_name: Option<&str>, _address: Option<std::net::IpAddr>) -> Result<Self, FabricError> {
-        Err(FabricError::NoDevice { reason: "not built yet".into() })
+    pub fn open(name: Option<&str>, address: Option<IpAddr>) -> Result<Self, FabricError> {
+        let hardware = Arc::new(Hardware::find(name, address)?);
+        let info = FabricInfo {
+            kind: FabricKind::Verbs,
+            device: hardware.context.name().to_owned(),
+            port: hardware.port,
+            gid: gid::text(&hardware.gid),
+            gid_index: hardware.gid_now()?.index,
+            link_layer: if hardware.ethernet { "Ethernet" } else { "InfiniBand" }.into(),
+            mtu_bytes: hardware.mtu_bytes,
+            atomics: AtomicExecutor::Nic,
+            read_depth: u32::from(hardware.initiator_depth.min(hardware.responder_depth)),
+            inline_bytes: granted_inline(&hardware)?,
+        };
+        Ok(Self { hardware, info })
     }
 }
-macro_rules! absent {
-    ($name:ty) => {
-        impl Fabric for $name {
-            fn info(&self) -> &FabricInfo {
-                unreachable!()
-            }
-            fn register(&self, _: &Arc<Mapping>, _: Access) -> Result<Registered, FabricError> {
-                Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything yet".into() })
-            }
-            fn port(&self, _: PortSpec) -> Result<Box<dyn Port>, FabricError> {
-                Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything yet".into() })
-            }
-            fn admit(&self, _: ClientId) -> Result<PeerInfo, FabricError> {
-                Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything yet".into() })
-            }
-            fn dismiss(&self, _: ClientId) {}
-            fn departed(&self) -> Vec<ClientId> {
-                Vec::new()
-            }
-            fn link(&self, _: &PeerInfo) -> Result<(), FabricError> {
-                Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything yet".into() })
-            }
-            fn link_alive(&self) -> bool {
-                false
-            }
-            fn adopt(&self, _: &[RemoteRegion]) -> Result<(), FabricError> {
-                Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything yet".into() })
-            }
-        }
-    };
+
+/// What the device grants a queue pair that asks for inline data; shows as well that one can be made.
+fn granted_inline(hardware: &Hardware) -> Result<u32, FabricError> {
+    let queue = CompletionQueue::new(&hardware.context, 1)?;
+    let shape = Shape { send_depth: 1, recv_depth: 0, inline: true, rights: Rights::Local, port: hardware.port };
+    Ok(QueuePair::new(&hardware.tenant, queue.queue(), &shape)?.inline_bytes())
 }
-absent!(Device);
+
+impl Fabric for Device {
+    fn info(&self) -> &FabricInfo {
+        &self.info
+    }
+
+    fn register(&self, map: &Arc<Mapping>, access: Access) -> Result<Registered, FabricError> {
+        let rights = match access {
+            Access::Local => Rights::Local,
+            Access::RemoteRead => Rights::RemoteRead,
+            Access::RemoteReadAtomic => Rights::RemoteReadAtomic,
+        };
+        let region = MemoryRegion::new(&self.hardware.tenant, map, map.len(), rights)?;
+        let base = RemoteAddr { addr: map.address(), rkey: region.rkey() };
+        let remote = RemoteRegion { base, bytes: map.len() as u64, atomic: access == Access::RemoteReadAtomic };
+        Ok(Registered::new(remote, region.lkey(), Arc::new(region)))
+    }
+
+    fn port(&self, spec: PortSpec) -> Result<Box<dyn Port>, FabricError> {
+        Ok(Box::new(VerbsPort::new(&self.hardware, spec)?))
+    }
+
+    fn admit(&self, _: ClientId) -> Result<PeerInfo, FabricError> {
+        Ok(PeerInfo::Unneeded)
+    }
+
+    fn dismiss(&self, _: ClientId) {}
+
+    fn departed(&self) -> Vec<ClientId> {
+        Vec::new()
+    }
+
+    fn link(&self, invitation: &PeerInfo) -> Result<(), FabricError> {
+        match invitation {
+            PeerInfo::Unneeded => Ok(()),
+            _ => Err(FabricError::Handshake {
+                kind: FabricKind::Verbs,
+                reason: "the server offers an invitation of another fabric".into(),
+            }),
+        }
+    }
+
+    fn link_alive(&self) -> bool {
+        true
+    }
+
+    fn adopt(&self, _: &[RemoteRegion]) -> Result<(), FabricError> {
+        Ok(())
+    }
+}
