@@ -1,0 +1,75 @@
+//! The way to the server, made when it is first needed and kept for the next command of a shell.
+
+use crate::cli::{Fabric, Globals};
+use crate::failure::{Done, Failure};
+use crate::fault;
+use sidewire::{Admin, Client, Session};
+use std::cell::OnceCell;
+
+/// Everything a command needs besides its arguments.
+pub struct Context {
+    globals: Globals,
+    // Declared in the order of teardown: the session leaves before its client.
+    session: OnceCell<Session>,
+    client: OnceCell<Client>,
+    admin: OnceCell<Admin>,
+}
+
+impl Context {
+    /// Nothing is connected yet.
+    pub const fn new(globals: Globals) -> Self {
+        Self { globals, session: OnceCell::new(), client: OnceCell::new(), admin: OnceCell::new() }
+    }
+
+    /// What holds for every command.
+    pub const fn globals(&self) -> &Globals {
+        &self.globals
+    }
+
+    /// This thread's session.
+    pub fn session(&self) -> Done<&Session> {
+        if let Some(session) = self.session.get() {
+            return Ok(session);
+        }
+        let session = self.client()?.session().map_err(|error| self.explain(error))?;
+        session.set_deadline(self.globals.timeout);
+        Ok(self.session.get_or_init(|| session))
+    }
+
+    /// The attachment.
+    pub fn client(&self) -> Done<&Client> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let mut builder = Client::builder().server(&self.globals.server).deadline(self.globals.timeout).program("kvctl");
+        if let Some(Fabric::Only(kind)) = self.globals.fabric {
+            builder = builder.fabric(Some(kind));
+        }
+        if let Some(device) = &self.globals.device {
+            builder = builder.device(device);
+        }
+        let client = builder.connect().map_err(|error| self.explain(error))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// The server's own reports, for which nothing is attached.
+    pub fn admin(&self) -> Done<&Admin> {
+        if let Some(admin) = self.admin.get() {
+            return Ok(admin);
+        }
+        let admin = Admin::connect(&self.globals.server).map_err(|error| self.explain(error))?;
+        Ok(self.admin.get_or_init(|| admin))
+    }
+
+    /// An error on the way to the server, with what to do about it.
+    fn explain(&self, error: sidewire::Error) -> Failure {
+        let mut failure = Failure::from(error);
+        if failure.code == fault::UNREACHABLE {
+            failure.message = format!(
+                "{}; is kv-server running at {}? Name another with -s ADDR or SIDEWIRE_SERVER",
+                failure.message, self.globals.server
+            );
+        }
+        failure
+    }
+}

@@ -1,0 +1,88 @@
+//! One line of the shell: understood and carried out.
+
+use super::words;
+use crate::cli::Command;
+use crate::commands;
+use crate::context::Context;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::usage;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+/// Commands that talk to a terminal or a program of their own.
+const OUTSIDE: [&str; 4] = ["load", "dump", "shell", "completions"];
+
+#[derive(Parser)]
+#[command(name = "", multicall = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do after a line.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Read the next one.
+    Go,
+    /// There was nothing on it.
+    Blank,
+    /// The user wants to leave.
+    Leave,
+}
+
+/// Carries out a line. `short`: messages of one line.
+pub fn run(line: &[u8], short: bool, context: &Context, output: &mut Output) -> Done<Next> {
+    let words = words::split(line).map_err(Failure::usage)?;
+    let Some(first) = words.first() else { return Ok(Next::Blank) };
+    if words.len() == 1 && (first == "quit" || first == "exit") {
+        return Ok(Next::Leave);
+    }
+    if let Some(name) = OUTSIDE.into_iter().find(|name| first == name) {
+        return Err(Failure::usage(format!("{name} is no command of the shell; run `kvctl {name}`")));
+    }
+    let refusal = |error: clap::Error| Failure::usage(usage::sentence(&error, short));
+    let matches = match parser().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            return output.line(error.render().to_string().trim_end()).map(|()| Next::Go);
+        }
+        Err(error) => return Err(refusal(error)),
+    };
+    let line = Line::from_arg_matches(&matches).map_err(refusal)?;
+    if let Command::Lock(lock) = &line.command {
+        if lock.is_run() {
+            return Err(Failure::usage("lock run is no command of the shell; run `kvctl lock run`"));
+        }
+    }
+    commands::run(line.command, context, output).map(|_| Next::Go)
+}
+
+/// The commands of the shell as clap knows them.
+pub fn parser() -> clap::Command {
+    OUTSIDE.into_iter().fold(Line::command(), |parser, name| parser.mut_subcommand(name, |command| command.hide(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(words: &[&str]) -> String {
+        usage::sentence(&parser().try_get_matches_from(words).unwrap_err(), true)
+    }
+
+    #[test]
+    fn the_parser_is_sound() {
+        parser().debug_assert();
+    }
+
+    #[test]
+    fn messages_can_be_one_line() {
+        let many = complaint(&["counter", "add", "k", "many"]);
+        assert_eq!(many, "invalid value 'many' for '[DELTA]': invalid digit found in string");
+        for words in [&["put", "k"][..], &["frob"], &["counter"], &["get"], &["get", "--frob", "k"]] {
+            let text = complaint(words);
+            assert!(!text.contains('\n') && text.len() > 10, "{text}");
+        }
+    }
+}
