@@ -42,6 +42,11 @@ fn csv_quotes_line_breaks_and_line_numbers() {
     let expected = ["2 a=1", "3 b,b=two\\nlines", "7! 1 field instead of 2", "8 d=", "9 e=say \"hi\"", "10 f=\\xff"];
     assert_eq!(told(csv::entries(input(file), &Choice::default()).unwrap()), expected);
     assert_eq!(told(csv::entries(input(b"a,1\r\nb,2\r\n\"c\n\",3"), &bare()).unwrap()), ["1 a=1", "2 b=2", "3 c\\n=3"]);
+    let unclosed = "2! a quote of this record is not closed before the end of the file";
+    assert_eq!(told(csv::entries(input(b"a,1\nb,\"2\nc,3\n"), &bare()).unwrap()), ["1 a=1", unclosed]);
+    let long = [b"a,".to_vec(), vec![b'x'; 100_000], b"\n\r\nb,5\" disk\n".to_vec()].concat();
+    let told_long = told(csv::entries(input(&long), &bare()).unwrap());
+    assert_eq!((told_long[0].len(), told_long[1].as_str()), (100_004, "3 b=5\" disk"));
     assert_eq!(told(csv::entries(input(b""), &Choice::default()).unwrap()), Vec::<String>::new());
 }
 

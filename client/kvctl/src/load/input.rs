@@ -65,7 +65,7 @@ impl Read for Counted {
     }
 }
 
-/// Lines with their numbers, without the line break; blank ones are skipped.
+/// Lines with their numbers.
 pub struct Lines {
     reader: Box<dyn BufRead>,
     name: String,
@@ -75,32 +75,53 @@ pub struct Lines {
 
 impl Lines {
     /// The lines of an input.
-    pub fn new(reader: Box<dyn BufRead>, name: String) -> Self {
+    pub const fn new(reader: Box<dyn BufRead>, name: String) -> Self {
         Self { reader, name, line: 0, bytes: Vec::new() }
     }
 
-    /// The next line.
+    /// The next line that is not blank, without its break.
     pub fn next(&mut self) -> Option<Result<(u64, &[u8]), Problem>> {
         loop {
-            self.bytes.clear();
-            match (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.bytes) {
-                Ok(0) => return None,
-                Ok(_) => self.line += 1,
-                Err(error) => return Some(Err(Problem::File(Failure::file("read", &self.name, &error)))),
-            }
-            if self.bytes.len() as u64 == LINE_BYTES_MAX {
-                let reason = format!("{}:{}: the line has no end within 1 GiB", self.name, self.line);
-                return Some(Err(Problem::File(Failure::usage(reason))));
-            }
-            if self.bytes.last() == Some(&b'\n') {
-                self.bytes.pop();
-            }
-            if self.bytes.last() == Some(&b'\r') {
-                self.bytes.pop();
-            }
-            if !self.bytes.is_empty() {
-                return Some(Ok((self.line, &self.bytes)));
+            match self.read() {
+                Ok(true) if is_blank(&self.bytes) => {}
+                Ok(true) => return Some(Ok((self.line, without_break(&self.bytes)))),
+                Ok(false) => return None,
+                Err(problem) => return Some(Err(problem)),
             }
         }
     }
+
+    /// The next line as it is, its break included.
+    pub fn next_whole(&mut self) -> Option<Result<(u64, &[u8]), Problem>> {
+        match self.read() {
+            Ok(true) => Some(Ok((self.line, &self.bytes))),
+            Ok(false) => None,
+            Err(problem) => Some(Err(problem)),
+        }
+    }
+
+    fn read(&mut self) -> Result<bool, Problem> {
+        self.bytes.clear();
+        let length = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.bytes);
+        let length = length.map_err(|error| Problem::File(Failure::file("read", &self.name, &error)))?;
+        if length == 0 {
+            return Ok(false);
+        }
+        self.line += 1;
+        if length as u64 == LINE_BYTES_MAX {
+            let reason = format!("{}:{}: the line has no end within 1 GiB", self.name, self.line);
+            return Err(Problem::File(Failure::usage(reason)));
+        }
+        Ok(true)
+    }
+}
+
+/// Whether there is nothing but a line break.
+pub fn is_blank(line: &[u8]) -> bool {
+    without_break(line).is_empty()
+}
+
+fn without_break(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
