@@ -101,7 +101,7 @@ impl Worker {
             inbox,
             completions: Vec::new(),
             // Random, so that a version of an earlier life meets no condition in this one.
-            version: u64::from(rand::random::<u32>()) << 12,
+            version: u64::from(rand::random::<u32>()) << 8,
             next_work: 1,
             stopping: false,
             store,
