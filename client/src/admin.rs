@@ -1,13 +1,19 @@
 //! What a server tells people and tools.
 
+use crate::address::Address;
+use crate::control::{CALL_LIMIT, Control, ControlError};
 use crate::error::Error;
 use sidewire_common::layout::record::{Kind, Version};
 use sidewire_proto::v1;
+use tokio::sync::mpsc;
+
+/// Batches of a scan that wait to be taken.
+const BATCHES_WAITING: usize = 4;
 
 /// A server's administration, without attaching to it.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    _server: (),
+    control: Control,
 }
 
 /// A key, as a scan tells it.
@@ -30,8 +36,8 @@ pub struct ScanItem {
 }
 
 impl Admin {
-    pub(crate) fn of() -> Self {
-        Self { _server: () }
+    pub(crate) fn of(control: Control) -> Self {
+        Self { control }
     }
 
     /// Connects to a server: `host:port` or `kv://host:port`.
@@ -39,7 +45,13 @@ impl Admin {
     /// # Errors
     /// When the address cannot be used, or the server does not answer.
     pub fn connect(address: &str) -> Result<Self, Error> {
-        Err(Error::Address { address: address.into(), reason: "not built yet".into() })
+        let admin = Self { control: Control::new(Address::parse(address)?)? };
+        admin.info()?;
+        Ok(admin)
+    }
+
+    fn error(&self, error: ControlError) -> Error {
+        error.into_error(self.control.address().as_str())
     }
 
     /// What the server says of itself.
@@ -47,7 +59,8 @@ impl Admin {
     /// # Errors
     /// When it does not answer.
     pub fn info(&self) -> Result<v1::InfoReply, Error> {
-        Err(Error::Busy)
+        let mut client = self.control.admin();
+        self.control.call(CALL_LIMIT, async move { client.info(v1::InfoRequest {}).await }).map_err(|e| self.error(e))
     }
 
     /// All keys that begin with `prefix`, in no order; `limit` 0 means all. A key that exists throughout is told at
@@ -61,7 +74,68 @@ impl Admin {
         values: bool,
         limit: u64,
     ) -> Result<impl Iterator<Item = Result<ScanItem, Error>> + use<>, Error> {
-        let _ = (prefix, values, limit);
-        Ok(std::iter::empty())
+        let request = v1::ScanRequest { prefix: prefix.to_vec(), values, batch: 0, limit };
+        let mut client = self.control.admin();
+        // The whole stream may take longer than one call; each batch has the call's limit.
+        let mut request = tonic::Request::new(request);
+        request.set_timeout(SCAN_LIMIT);
+        let mut stream = self.control.call(CALL_LIMIT, async move { client.scan(request).await }).map_err(|e| self.error(e))?;
+        let (told, mut batches) = mpsc::channel(BATCHES_WAITING);
+        self.control.runtime().spawn(async move {
+            loop {
+                let batch = match tokio::time::timeout(CALL_LIMIT, stream.message()).await {
+                    Ok(batch) => batch.transpose(),
+                    Err(_) => Some(Err(tonic::Status::deadline_exceeded(format!("no batch of keys within {CALL_LIMIT:?}")))),
+                };
+                let Some(batch) = batch else { return };
+                let failed = batch.is_err();
+                // Nobody takes any more: the stream is dropped, which ends it at the server.
+                if told.send(batch).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        let server = self.control.address().as_str().to_owned();
+        let control = self.control.clone();
+        let mut items = Vec::new().into_iter();
+        let mut ended = false;
+        Ok(std::iter::from_fn(move || {
+            // The runtime lives as long as the stream is read.
+            let _ = &control;
+            loop {
+                if let Some(item) = items.next() {
+                    return Some(item_of(item));
+                }
+                if ended {
+                    return None;
+                }
+                match batches.blocking_recv()? {
+                    Ok(batch) => items = v1::ScanReply::from(batch).items.into_iter(),
+                    Err(status) => {
+                        ended = true;
+                        return Some(Err(ControlError::from(status).into_error(&server)));
+                    }
+                }
+            }
+        }))
     }
+}
+
+/// Longest time for a whole scan.
+const SCAN_LIMIT: std::time::Duration = std::time::Duration::from_secs(3600);
+
+fn item_of(item: v1::Item) -> Result<ScanItem, Error> {
+    let kind = [Kind::Value, Kind::Counter, Kind::Sequence, Kind::Lock].into_iter().find(|k| k.name() == item.kind);
+    let Some(kind) = kind else {
+        return Err(Error::Layout { reason: format!("a scan told the kind `{}`", item.kind) });
+    };
+    Ok(ScanItem {
+        key: item.key,
+        value: item.value,
+        kind,
+        version: Version::from_raw(item.version),
+        ttl_ms: (item.ttl_ms > 0).then_some(item.ttl_ms),
+        value_bytes: item.value_bytes,
+        cell: item.cell,
+    })
 }

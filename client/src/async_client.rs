@@ -165,3 +165,8 @@ impl AsyncClient {
         Err(Error::Busy)
     }
 }
+impl AsyncClient {
+    pub(crate) fn start(_: crate::client::Client) -> Result<Self, Error> {
+        Err(Error::Busy)
+    }
+}

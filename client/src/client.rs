@@ -1,19 +1,31 @@
 //! A client: one process's attachment to one server.
 
+use crate::address::Address;
 use crate::admin::Admin;
 use crate::async_client::AsyncClient;
+use crate::attach::{self, Wishes};
+use crate::control::Control;
 use crate::error::Error;
+use crate::heartbeat;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::stats::ClientStats;
+use parking_lot::Mutex;
 use sidewire_common::fabric::{AtomicExecutor, FabricKind};
 use sidewire_common::id::Incarnation;
 use sidewire_common::limits::DEADLINE_MS_DEFAULT;
+use sidewire_proto::v1;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Entries of the location cache unless set otherwise.
 const LOCATION_CACHE_ENTRIES_DEFAULT: usize = 1 << 21;
 /// How long a call polls before it sleeps, unless set otherwise.
 const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+
+/// How long detaching may take.
+const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a client is attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,14 +137,64 @@ impl ClientBuilder {
     /// # Errors
     /// When the server cannot be reached, refuses, or runs a fabric that cannot be had here.
     pub fn connect(self) -> Result<Client, Error> {
-        Err(Error::Busy)
+        let Some(server) = &self.server else {
+            return Err(Error::Address { address: String::new(), reason: "no server was named".into() });
+        };
+        let control = Control::new(Address::parse(server)?)?;
+        let program = self.program.unwrap_or_else(executable_name);
+        let wishes =
+            Wishes { fabric: self.fabric, device: self.device, program, location_cache_entries: self.location_cache_entries };
+        let attached = Arc::new(attach::attach(&control, &wishes)?);
+        let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, attached));
+        let inner = Arc::new(Inner { shared: Arc::clone(&shared), heartbeat: Mutex::new(None) });
+        *inner.heartbeat.lock() = Some(heartbeat::start(shared)?);
+        Ok(Client { inner })
+    }
+}
+
+fn executable_name() -> String {
+    let path = std::env::args_os().next().map(std::path::PathBuf::from);
+    let name = path.as_deref().and_then(std::path::Path::file_name);
+    name.map_or_else(|| "unknown".into(), |n| n.to_string_lossy().into_owned())
+}
+
+/// The attachment's owner: when the last handle or session is gone, the client detaches.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub shared: Arc<Shared>,
+    heartbeat: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Inner {
+    /// Ends the heartbeat and detaches, once.
+    fn end(&self) -> Result<(), Error> {
+        self.shared.stop();
+        let Some(thread) = self.heartbeat.lock().take() else { return Ok(()) };
+        // It ends by itself; that it panicked matters to nobody here.
+        let _ = thread.join();
+        let attached = self.shared.attached();
+        if attached.has_ended() {
+            return Ok(());
+        }
+        attached.end();
+        let terms = &attached.terms;
+        let request = v1::DetachRequest { client_id: terms.client.to_bytes().to_vec(), incarnation: terms.incarnation.0 };
+        self.shared.control.detach(DETACH_LIMIT, request).map_err(|e| e.into_error(self.shared.server()))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::debug!(%error, "could not detach; the server sweeps when the lease runs out");
+        }
     }
 }
 
 /// One process's attachment to one server; its clones share it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    _shared: (),
+    inner: Arc<Inner>,
 }
 
 impl Client {
@@ -141,8 +203,7 @@ impl Client {
     /// # Errors
     /// As [`ClientBuilder::connect`], of the last one tried.
     pub fn connect<S: AsRef<str>>(servers: &[S]) -> Result<Self, Error> {
-        let none = Error::Address { address: String::new(), reason: "no server was named".into() };
-        let mut last = none;
+        let mut last = Error::Address { address: String::new(), reason: "no server was named".into() };
         for server in servers {
             match Self::builder().server(server.as_ref()).connect() {
                 Ok(client) => return Ok(client),
@@ -163,7 +224,7 @@ impl Client {
     /// # Errors
     /// When the server refuses, or the fabric is short of something.
     pub fn session(&self) -> Result<Session, Error> {
-        Err(Error::Busy)
+        Session::open(Arc::clone(&self.inner))
     }
 
     /// A handle for asynchronous code, with a thread of its own behind it.
@@ -171,38 +232,40 @@ impl Client {
     /// # Errors
     /// As [`session`](Self::session).
     pub fn async_client(&self) -> Result<AsyncClient, Error> {
-        Err(Error::Busy)
+        AsyncClient::start(self.clone())
     }
 
     /// Sums over all sessions, ended ones included.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
-        ClientStats::default()
+        self.inner.shared.stats.sum()
     }
 
     /// What the client is attached to.
     #[must_use]
     pub fn attachment(&self) -> Attachment {
+        let attached = self.inner.shared.attached();
+        let (terms, info) = (&attached.terms, attached.fabric.info());
         Attachment {
-            server: String::new(),
-            fabric: FabricKind::Shm,
-            device: String::new(),
-            gid: String::new(),
-            mtu_bytes: 0,
-            atomics: AtomicExecutor::Cpu,
-            incarnation: Incarnation(0),
-            lease: Duration::ZERO,
-            holder_id: 0,
-            worker_count: 0,
-            value_bytes_max: 0,
-            epoch: 0,
+            server: self.inner.shared.server().into(),
+            fabric: info.kind,
+            device: info.device.clone(),
+            gid: info.gid.clone(),
+            mtu_bytes: info.mtu_bytes,
+            atomics: terms.atomics,
+            incarnation: terms.incarnation,
+            lease: terms.lease,
+            holder_id: terms.holder_id,
+            worker_count: terms.worker_count,
+            value_bytes_max: terms.value_bytes_max as u64,
+            epoch: attached.gate.current(),
         }
     }
 
     /// The server's administration.
     #[must_use]
     pub fn admin(&self) -> Admin {
-        Admin::of()
+        Admin::of(self.inner.shared.control.clone())
     }
 
     /// Gives back all that the client holds at the server. Dropping the last clone does the same, best effort.
@@ -210,6 +273,6 @@ impl Client {
     /// # Errors
     /// When the server does not answer; its sweep then does it when the lease runs out.
     pub fn detach(self) -> Result<(), Error> {
-        Ok(())
+        self.inner.end()
     }
 }

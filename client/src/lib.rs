@@ -18,17 +18,35 @@
 //! # Ok::<(), sidewire::Error>(())
 //! ```
 
+mod address;
 mod admin;
 mod async_client;
+mod attach;
+mod attached;
+mod buffers;
 mod client;
+mod control;
+mod driver;
+mod epoch;
 mod error;
+mod heartbeat;
+mod in_flight;
+mod lease;
+mod locate;
 mod lock_guard;
+mod op;
 mod pipeline;
 mod raw;
+mod regions;
+mod retry;
+mod ring;
 mod session;
+mod shared;
+mod slab;
 mod stats;
 mod value;
 mod write;
+mod writer;
 
 pub use admin::{Admin, ScanItem};
 pub use async_client::{AsyncClient, AsyncLockGuard};

@@ -1,5 +1,10 @@
 //! What a client counts.
 
+use parking_lot::Mutex;
+use sidewire_common::layout::beat::GetStats;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 /// Counts since the client was made. Sums over sessions; each figure is exact, their moments differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ClientStats {
@@ -36,5 +41,152 @@ impl ClientStats {
     #[must_use]
     pub fn reads_per_get(&self) -> f64 {
         if self.gets == 0 { 0.0 } else { self.reads as f64 / self.gets as f64 }
+    }
+}
+
+/// A figure that one thread counts and others read.
+#[derive(Default, Debug)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Adds. Only the thread that owns the session calls it, so that no locked instruction is needed.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One session's counts.
+#[derive(Default, Debug)]
+#[allow(missing_docs, reason = "named like the fields of ClientStats")]
+pub(crate) struct SessionStats {
+    pub gets: Count,
+    pub reads: Count,
+    pub location_hits: Count,
+    pub retries_torn: Count,
+    pub retries_stale: Count,
+    pub retries_moved: Count,
+    pub retries_pending: Count,
+    pub adds: Count,
+    pub locks: Count,
+    pub lease_discards: Count,
+    pub puts: Count,
+    pub deletes: Count,
+}
+
+impl SessionStats {
+    /// The figures now.
+    pub fn figures(&self) -> ClientStats {
+        ClientStats {
+            gets: self.gets.value(),
+            reads: self.reads.value(),
+            location_hits: self.location_hits.value(),
+            retries_torn: self.retries_torn.value(),
+            retries_stale: self.retries_stale.value(),
+            retries_moved: self.retries_moved.value(),
+            retries_pending: self.retries_pending.value(),
+            adds: self.adds.value(),
+            locks: self.locks.value(),
+            lease_discards: self.lease_discards.value(),
+            puts: self.puts.value(),
+            deletes: self.deletes.value(),
+            reattaches: 0,
+        }
+    }
+}
+
+impl ClientStats {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            gets: self.gets + other.gets,
+            reads: self.reads + other.reads,
+            location_hits: self.location_hits + other.location_hits,
+            retries_torn: self.retries_torn + other.retries_torn,
+            retries_stale: self.retries_stale + other.retries_stale,
+            retries_moved: self.retries_moved + other.retries_moved,
+            retries_pending: self.retries_pending + other.retries_pending,
+            adds: self.adds + other.adds,
+            locks: self.locks + other.locks,
+            lease_discards: self.lease_discards + other.lease_discards,
+            puts: self.puts + other.puts,
+            deletes: self.deletes + other.deletes,
+            reattaches: self.reattaches + other.reattaches,
+        }
+    }
+
+    /// What a heartbeat tells the server.
+    pub(crate) fn for_beat(&self) -> GetStats {
+        GetStats {
+            gets: self.gets,
+            reads: self.reads,
+            location_hits: self.location_hits,
+            retries_torn: self.retries_torn,
+            retries_stale: self.retries_stale,
+            retries_moved: self.retries_moved,
+            retries_pending: self.retries_pending,
+            adds: self.adds,
+            locks: self.locks,
+            lease_discards: self.lease_discards,
+        }
+    }
+}
+
+/// The counts of all sessions of a client.
+#[derive(Default, Debug)]
+pub(crate) struct AllStats {
+    inner: Mutex<All>,
+}
+
+#[derive(Default, Debug)]
+struct All {
+    ended: ClientStats,
+    sessions: Vec<Arc<SessionStats>>,
+}
+
+impl AllStats {
+    /// A new session's counts.
+    pub fn begin(&self) -> Arc<SessionStats> {
+        let stats = Arc::<SessionStats>::default();
+        self.inner.lock().sessions.push(Arc::clone(&stats));
+        stats
+    }
+
+    /// A session has ended; its counts stay in the sum.
+    pub fn end(&self, stats: &Arc<SessionStats>) {
+        let mut all = self.inner.lock();
+        all.sessions.retain(|s| !Arc::ptr_eq(s, stats));
+        all.ended = all.ended.plus(&stats.figures());
+    }
+
+    /// The client has attached anew.
+    pub fn reattached(&self) {
+        self.inner.lock().ended.reattaches += 1;
+    }
+
+    /// Sums over all sessions.
+    pub fn sum(&self) -> ClientStats {
+        let all = self.inner.lock();
+        all.sessions.iter().fold(all.ended, |sum, s| sum.plus(&s.figures()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ended_sessions_stay_in_the_sum() {
+        let all = AllStats::default();
+        let (one, two) = (all.begin(), all.begin());
+        one.gets.add(3);
+        one.reads.add(4);
+        two.gets.add(1);
+        all.end(&one);
+        assert_eq!((all.sum().gets, all.sum().reads), (4, 4));
+        assert!((all.sum().reads_per_get() - 1.0).abs() < f64::EPSILON);
     }
 }

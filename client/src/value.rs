@@ -1,5 +1,6 @@
 //! Values, where the fabric put them.
 
+use crate::op::Record;
 use sidewire_common::layout::record::Version;
 use sidewire_common::memory::Buffer;
 use std::fmt;
@@ -14,8 +15,11 @@ pub struct Value {
 }
 
 impl Value {
-    pub(crate) fn new(buffer: Buffer, range: Range<usize>, version: Version, expires_in_ms: Option<u64>) -> Self {
-        Self { buffer, range, version, expires_in_ms }
+    #[inline]
+    pub(crate) fn new(record: Record) -> Self {
+        let Record { buffer, whole, expires_in_ms } = record;
+        let range = whole.value_at..whole.value_at + whole.value_len;
+        Self { buffer, range, version: whole.version, expires_in_ms }
     }
 
     /// Its version, for conditional writes.

@@ -1,0 +1,95 @@
+//! Registered buffers of a session, by size class; pools are added as they are needed, up to a bound.
+
+use crate::error::Error;
+use sidewire_common::fabric::{Access, Fabric};
+use sidewire_common::memory::{Buffer, BufferPool, Mapping};
+use std::sync::Arc;
+
+/// Bytes of the smallest class; each class has eight times the bytes of the one before.
+const CLASS_BYTES_FIRST: usize = 512;
+const CLASS_SHIFT: u32 = 3;
+const CLASSES: usize = 8;
+/// Bytes that one more pool takes, unless one buffer of its class is larger.
+const POOL_BYTES: usize = 256 << 10;
+/// Bytes of all pools of a session, besides one pool of each class.
+const SESSION_BYTES_MAX: usize = 256 << 20;
+
+const fn class_bytes(class: usize) -> usize {
+    CLASS_BYTES_FIRST << (class as u32 * CLASS_SHIFT)
+}
+
+/// The pools of a session.
+pub(crate) struct Buffers {
+    fabric: Arc<dyn Fabric>,
+    pools: [Vec<BufferPool>; CLASSES],
+    bytes: usize,
+}
+
+impl Buffers {
+    /// No pools yet.
+    pub fn new(fabric: Arc<dyn Fabric>) -> Self {
+        Self { fabric, pools: Default::default(), bytes: 0 }
+    }
+
+    /// The class of buffers that hold `bytes` bytes.
+    #[inline]
+    fn class_of(bytes: usize) -> usize {
+        let bits = usize::BITS - bytes.saturating_sub(1).leading_zeros();
+        bits.saturating_sub(CLASS_BYTES_FIRST.ilog2()).div_ceil(CLASS_SHIFT) as usize
+    }
+
+    /// A buffer of at least `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when too many are in use, or what the fabric says.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) -> Result<Buffer, Error> {
+        let class = Self::class_of(bytes);
+        let pools = self.pools.get_mut(class).ok_or(Error::Full)?;
+        if let Some(buffer) = pools.last().and_then(BufferPool::take) {
+            return Ok(buffer);
+        }
+        // The pool that has some is asked first the next time.
+        if let Some(at) = pools.iter().position(|pool| pool.free() > 0) {
+            let last = pools.len() - 1;
+            pools.swap(at, last);
+            return pools[last].take().ok_or(Error::Full);
+        }
+        self.grow(class)
+    }
+
+    #[cold]
+    fn grow(&mut self, class: usize) -> Result<Buffer, Error> {
+        let slot = class_bytes(class);
+        let bytes = POOL_BYTES.max(slot);
+        if !self.pools[class].is_empty() && self.bytes + bytes > SESSION_BYTES_MAX {
+            return Err(Error::Full);
+        }
+        let map = Mapping::anonymous("client buffers", bytes).map_err(sidewire_common::fabric::FabricError::from)?;
+        let map = Arc::new(map);
+        let registered = self.fabric.register(&map, Access::Local)?;
+        let pool = BufferPool::new(map, registered, slot);
+        let buffer = pool.take().ok_or(Error::Full)?;
+        self.bytes += bytes;
+        self.pools[class].push(pool);
+        Ok(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidewire_common::layout::record::{UNIT_BYTES, record_bytes};
+    use sidewire_common::limits::{KEY_BYTES_MAX, STAGING_BYTES_MAX, value_bytes_max};
+
+    #[test]
+    fn every_record_and_request_has_a_class() {
+        for (bytes, class) in [(1, 0), (512, 0), (513, 1), (4096, 1), (4097, 2), (32 << 10, 2), (262_016, 3)] {
+            assert_eq!(Buffers::class_of(bytes), class);
+            assert!(class_bytes(class) >= bytes);
+        }
+        let largest = record_bytes(KEY_BYTES_MAX, value_bytes_max(STAGING_BYTES_MAX)).next_multiple_of(UNIT_BYTES);
+        let class = Buffers::class_of(largest + KEY_BYTES_MAX);
+        assert!(class < CLASSES && class_bytes(class) >= largest);
+    }
+}

@@ -1,0 +1,193 @@
+//! The control plane: gRPC calls that block the calling thread, each with a deadline.
+//!
+//! The calls run on a small runtime of their own, so that they can be made from any thread, one of another runtime
+//! included.
+
+use crate::address::Address;
+use crate::error::Error;
+use sidewire_proto::v1::admin_client::AdminClient;
+use sidewire_proto::v1::session_client::SessionClient;
+use sidewire_proto::{ERROR_CODE, v1};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+
+/// Longest time for a TCP connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// Longest time for one call, unless the caller has less.
+pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(5);
+/// Largest reply that is taken, bytes: lists of regions and batches of a scan.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// What a failed call means for the attachment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Failure {
+    /// Nobody answered, or the server is stopping: it may be back soon.
+    Unreachable,
+    /// The server does not know this client (any more), or it is another life of the server.
+    Lapsed,
+    /// It was understood and refused.
+    Refused,
+}
+
+/// A failed call.
+#[derive(Clone, Debug)]
+pub(crate) struct ControlError {
+    pub failure: Failure,
+    pub reason: String,
+}
+
+impl ControlError {
+    /// As callers of the library see it.
+    pub fn into_error(self, server: &str) -> Error {
+        let (server, reason) = (server.to_owned(), self.reason);
+        match self.failure {
+            Failure::Unreachable => Error::ServerGone { server, reason },
+            Failure::Lapsed => Error::LeaseLapsed,
+            Failure::Refused => Error::Control { server, reason },
+        }
+    }
+}
+
+impl From<Status> for ControlError {
+    fn from(status: Status) -> Self {
+        let code = status.metadata().get(ERROR_CODE).and_then(|c| c.to_str().ok());
+        let failure = match code {
+            Some("unknown-client" | "incarnation") => Failure::Lapsed,
+            Some("stopping") => Failure::Unreachable,
+            Some(_) => Failure::Refused,
+            None => match status.code() {
+                Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => Failure::Unreachable,
+                _ => Failure::Refused,
+            },
+        };
+        Self { failure, reason: reason_of(&status) }
+    }
+}
+
+/// The message, with the innermost cause of a transport error, which alone says what happened.
+fn reason_of(status: &Status) -> String {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(status);
+    let mut innermost = None;
+    while let Some(error) = cause {
+        innermost = Some(error.to_string());
+        cause = error.source();
+    }
+    match innermost {
+        Some(innermost) if !status.message().contains(&innermost) => format!("{}: {innermost}", status.message()),
+        _ => status.message().to_owned(),
+    }
+}
+
+/// One server's control plane. Clones share the connection.
+#[derive(Clone)]
+pub(crate) struct Control {
+    address: Address,
+    channel: Channel,
+    runtime: Arc<Runtime>,
+}
+
+impl Control {
+    /// For the server at `address`; connects when it is first needed, and again whenever it must.
+    pub fn new(address: Address) -> Result<Self, Error> {
+        let refuse = |reason: String| Error::Address { address: address.as_str().into(), reason };
+        let endpoint = Endpoint::from_shared(format!("http://{}", address.as_str())).map_err(|e| refuse(e.to_string()))?;
+        let endpoint = endpoint.connect_timeout(CONNECT_LIMIT).tcp_nodelay(true).timeout(CALL_LIMIT);
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("sidewire-rpc").enable_all().build();
+        let runtime = runtime.map_err(|e| Error::Control {
+            server: address.as_str().into(),
+            reason: format!("the control plane's runtime could not be started: {e}"),
+        })?;
+        let channel = {
+            let _inside = runtime.enter();
+            endpoint.connect_lazy()
+        };
+        Ok(Self { address, channel, runtime: Arc::new(runtime) })
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The runtime, for work that goes on in the background.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// The session service.
+    fn session(&self) -> SessionClient<Channel> {
+        SessionClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
+    }
+
+    /// The administration service.
+    pub fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
+    }
+
+    /// Runs a call to its end or its deadline.
+    pub fn call<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<Response<T>, Status>> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let limit = limit.min(CALL_LIMIT);
+        let (told, answer) = mpsc::sync_channel(1);
+        self.runtime.spawn(async move {
+            let result = match tokio::time::timeout(limit, call).await {
+                Ok(result) => result.map(Response::into_inner),
+                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {limit:?}"))),
+            };
+            // The caller always waits; it is gone only if its thread has died.
+            let _ = told.send(result);
+        });
+        match answer.recv() {
+            Ok(result) => result.map_err(ControlError::from),
+            Err(_) => Err(ControlError { failure: Failure::Unreachable, reason: "the control plane's runtime has ended".into() }),
+        }
+    }
+
+    /// Attach.
+    pub fn attach(&self, request: v1::AttachRequest) -> Result<v1::AttachReply, ControlError> {
+        let mut client = self.session();
+        self.call(CALL_LIMIT, async move { client.attach(request).await })
+    }
+
+    /// Open one endpoint.
+    pub fn open_endpoint(
+        &self,
+        limit: Duration,
+        request: v1::OpenEndpointRequest,
+    ) -> Result<v1::OpenEndpointReply, ControlError> {
+        let mut client = self.session();
+        self.call(limit, async move { client.open_endpoint(request).await })
+    }
+
+    /// The regions as they are now.
+    pub fn regions(&self, limit: Duration, request: v1::RegionsRequest) -> Result<v1::RegionsReply, ControlError> {
+        let mut client = self.session();
+        self.call(limit, async move { client.regions(request).await })
+    }
+
+    /// Ends one session, without waiting for the answer.
+    pub fn close_session(&self, request: v1::CloseSessionRequest) {
+        let mut client = self.session();
+        self.runtime.spawn(async move { client.close_session(request).await });
+    }
+
+    /// Ends the client.
+    pub fn detach(&self, limit: Duration, request: v1::DetachRequest) -> Result<(), ControlError> {
+        let mut client = self.session();
+        self.call(limit, async move { client.detach(request).await }).map(|_| ())
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("server", &self.address.as_str()).finish()
+    }
+}

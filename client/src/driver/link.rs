@@ -1,0 +1,470 @@
+//! Endpoints: opened, closed, opened again; and the move to another attachment.
+
+use super::Driver;
+use super::requests::WriterSlot;
+use crate::attached::Attached;
+use crate::buffers::Buffers;
+use crate::client::Inner;
+use crate::control::{CALL_LIMIT, ControlError, Failure};
+use crate::error::Error;
+use crate::in_flight::{Machine, Purpose, Sink};
+use crate::locate::CellCache;
+use crate::op::Input;
+use crate::retry::Backoff;
+use crate::shared::Shared;
+use crate::slab::{Slab, SlabKey};
+use crate::writer::Writer;
+use sidewire_common::clock::BootInstant;
+use sidewire_common::fabric::{EndpointId, EndpointSpec, Event, Port, PortSpec, RemoteRegion, Role, Verb, WorkId, WorkRequest};
+use sidewire_common::layout::descriptor::DESCRIPTOR_BYTES;
+use sidewire_common::layout::location::Place;
+use sidewire_common::limits::READ_DEPTH;
+use sidewire_proto::convert::UsedRegion;
+use sidewire_proto::{convert, v1};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pauses between attempts to open an endpoint again.
+const REOPEN_PAUSE_FIRST: Duration = Duration::from_millis(1);
+const REOPEN_PAUSE_MAX: Duration = Duration::from_millis(250);
+/// Longest time for opening an endpoint again; the operations that wait for it have their own deadlines.
+const REOPEN_LIMIT: Duration = Duration::from_secs(1);
+/// Longest time that the first Read of a new connection may take.
+const FIRST_READ_LIMIT: Duration = Duration::from_secs(3);
+/// Longest time for the completions of a closed port.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// The read endpoint.
+pub(super) struct Reader {
+    pub endpoint: Option<EndpointId>,
+    open_at: BootInstant,
+    backoff: Backoff,
+}
+
+impl Reader {
+    /// Whether it must be opened again.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.endpoint.is_none()
+    }
+}
+
+fn backoff() -> Backoff {
+    Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX)
+}
+
+/// What a session needs of one attachment.
+struct Link {
+    port: Box<dyn Port>,
+    session: u32,
+    buffers: Buffers,
+    reader: EndpointId,
+}
+
+impl Link {
+    /// Makes a port, connects the read endpoint, and reads the descriptor, which proves that keys and addresses
+    /// are those of the life that was attached to.
+    fn open(shared: &Shared, attached: &Attached) -> Result<Self, Error> {
+        let session = attached.next_session();
+        let writers = attached.terms.worker_count;
+        let completions = READ_DEPTH + writers * 3 * attached.terms.credits;
+        let mut port = attached.fabric.port(PortSpec { name: format!("session {session}"), completions })?;
+        let reader = open_reader(&mut *port, shared, attached, session, CALL_LIMIT).map_err(|e| e.into_error(shared.server()))?;
+        let mut buffers = Buffers::new(Arc::clone(&attached.fabric));
+        check_descriptor(&mut *port, reader, &mut buffers, attached)?;
+        Ok(Self { port, session, buffers, reader })
+    }
+}
+
+fn check_descriptor(port: &mut dyn Port, reader: EndpointId, buffers: &mut Buffers, attached: &Attached) -> Result<(), Error> {
+    let first = Place { chunk: 0, unit: 0 };
+    let from = attached.regions().at(first, 0, DESCRIPTOR_BYTES as u64);
+    let from = from.ok_or_else(|| Error::Layout { reason: "chunk 0 is too short for a descriptor".into() })?;
+    let mut buffer = buffers.take(DESCRIPTOR_BYTES)?;
+    let id = WorkId(u64::MAX);
+    let into = buffer.lend(0..DESCRIPTOR_BYTES, id);
+    let mut chain = vec![WorkRequest { id, verb: Verb::Read { into, from } }];
+    let failed = |what: String| Error::Layout { reason: format!("the first Read, of the store descriptor, {what}") };
+    if let Err(error) = port.post(reader, &mut chain) {
+        buffer.give_back(id);
+        return Err(failed(error.to_string()));
+    }
+    let started = BootInstant::now();
+    let mut completions = Vec::new();
+    loop {
+        port.poll(&mut completions);
+        for completion in completions.drain(..) {
+            if let Event::Done { id: done, status, .. } = completion.event
+                && done == id
+            {
+                buffer.give_back(id);
+                if !status.is_ok() {
+                    return Err(failed(format!("failed: {status:?}")));
+                }
+                let line = buffer.bytes().first_chunk::<DESCRIPTOR_BYTES>();
+                let line = line.ok_or_else(|| failed("is short".into()))?;
+                return attached.terms.descriptor().check(line).map_err(|e| Error::Layout { reason: e.to_string() });
+            }
+        }
+        let waited = BootInstant::now().since(started);
+        if waited >= FIRST_READ_LIMIT {
+            port.close(reader);
+            return Err(failed(format!("did not end within {FIRST_READ_LIMIT:?}")));
+        }
+        port.sleep(FIRST_READ_LIMIT.saturating_sub(waited).min(Duration::from_millis(100)))?;
+    }
+}
+
+fn open_reader(
+    port: &mut dyn Port,
+    shared: &Shared,
+    attached: &Attached,
+    session: u32,
+    limit: Duration,
+) -> Result<EndpointId, ControlError> {
+    let spec = EndpointSpec { role: Role::Reader, send_depth: READ_DEPTH, recv_depth: 0 };
+    let wanted = Wanted { session, role: v1::open_endpoint_request::Role::Reader, worker: 0 };
+    open_endpoint(port, shared, attached, &spec, wanted, limit).map(|(endpoint, _)| endpoint)
+}
+
+struct Wanted {
+    session: u32,
+    role: v1::open_endpoint_request::Role,
+    worker: u32,
+}
+
+fn open_endpoint(
+    port: &mut dyn Port,
+    shared: &Shared,
+    attached: &Attached,
+    spec: &EndpointSpec,
+    wanted: Wanted,
+    limit: Duration,
+) -> Result<(EndpointId, Option<RemoteRegion>), ControlError> {
+    let opened = port.open(spec)?;
+    let request = v1::OpenEndpointRequest {
+        client_id: attached.terms.client.to_bytes().to_vec(),
+        incarnation: attached.terms.incarnation.0,
+        session: wanted.session,
+        role: wanted.role.into(),
+        worker: wanted.worker,
+        peer: convert::peer_to_wire(&opened.info),
+    };
+    let connected = shared.control.open_endpoint(limit, request).and_then(|reply| {
+        let refuse = |reason: String| ControlError { failure: Failure::Refused, reason };
+        let peer = convert::peer(reply.peer).map_err(|e| refuse(e.to_string()))?;
+        let staging = reply.staging.map(UsedRegion::try_from).transpose().map_err(|e| refuse(e.to_string()))?;
+        port.connect(opened.endpoint, &peer)?;
+        Ok(staging.map(|s| s.region))
+    });
+    match connected {
+        Ok(staging) => Ok((opened.endpoint, staging)),
+        Err(error) => {
+            port.close(opened.endpoint);
+            Err(error)
+        }
+    }
+}
+
+impl Driver {
+    /// Opens a session on the client's attachment.
+    ///
+    /// # Errors
+    /// When there is none, the server refuses, or the fabric is short of something.
+    pub fn open(client: Arc<Inner>) -> Result<Self, Error> {
+        let shared = Arc::clone(&client.shared);
+        if shared.gone().is_some() && !shared.wait_attached(shared.deadline) {
+            return Err(shared.gone_error());
+        }
+        let (life, attached) = (shared.life(), shared.attached());
+        let Link { port, session, buffers, reader } = Link::open(&shared, &attached)?;
+        let now = BootInstant::now();
+        let epoch = attached.gate.current();
+        Ok(Self {
+            life,
+            alive: true,
+            move_at: now,
+            session,
+            waker: shared.remember_session(port.waker()),
+            regions: attached.regions(),
+            regions_epoch: epoch,
+            record_bytes_max: attached.terms.record_bytes_max(),
+            pinned: attached.gate.session(),
+            cells: CellCache::default(),
+            buffers,
+            reader: Reader { endpoint: Some(reader), open_at: now, backoff: backoff() },
+            writers: writers(&attached),
+            queued: 0,
+            room: port.room(reader),
+            port,
+            ops: Slab::default(),
+            posted: Slab::default(),
+            chain: Vec::new(),
+            waiting: VecDeque::new(),
+            asks: Vec::new(),
+            events: VecDeque::new(),
+            delayed: Vec::new(),
+            restarts: Vec::new(),
+            finished: VecDeque::new(),
+            submitted: 0,
+            deadlines_at: now,
+            completions: Vec::new(),
+            stats: shared.stats.begin(),
+            attached,
+            client,
+        })
+    }
+
+    /// The read endpoint has failed: its work comes back as flushed, and is begun anew on the next one.
+    pub(super) fn break_reader(&mut self) {
+        let Some(endpoint) = self.reader.endpoint.take() else { return };
+        self.port.close(endpoint);
+        self.room = 0;
+        self.take_chain_back();
+        self.client.shared.suspect();
+    }
+
+    /// Opens the read endpoint again, when it is time.
+    #[cold]
+    pub(super) fn mend_reader(&mut self) {
+        let now = BootInstant::now();
+        if now < self.reader.open_at {
+            return;
+        }
+        match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, REOPEN_LIMIT) {
+            Ok(endpoint) => {
+                self.reader = Reader { endpoint: Some(endpoint), open_at: now, backoff: backoff() };
+                self.room = self.port.room(endpoint);
+            }
+            Err(error) => {
+                tracing::debug!(reason = error.reason, "the read endpoint could not be opened again");
+                self.client.shared.suspect();
+                self.reader.open_at = BootInstant::now().plus(self.reader.backoff.pause());
+            }
+        }
+    }
+
+    /// Operations that waited for the read endpoint, or for the lease, begin anew.
+    pub(super) fn restart_if_possible(&mut self) {
+        if self.reader.endpoint.is_none() || !self.attached.lease.valid_at(BootInstant::now()) {
+            return;
+        }
+        for name in std::mem::take(&mut self.restarts) {
+            if let Some(op) = self.ops.find(name) {
+                op.restart = false;
+                self.events.push_back((name, Input::Restart));
+            }
+        }
+    }
+
+    /// A write endpoint has failed; what is open on it will be resolved on the next one.
+    pub(super) fn break_writer(&mut self, worker: usize) {
+        let slot = &mut self.writers[worker];
+        let Some(endpoint) = slot.endpoint.take() else { return };
+        slot.staging = None;
+        slot.broken = true;
+        self.port.close(endpoint);
+        self.client.shared.suspect();
+    }
+
+    /// Whether the write endpoint can be used; opens it if it is time.
+    pub(super) fn mend_writer(&mut self, worker: usize) -> bool {
+        if self.writers[worker].endpoint.is_some() {
+            return true;
+        }
+        let now = BootInstant::now();
+        if now < self.writers[worker].open_at || self.has_posted_requests(worker) {
+            return false;
+        }
+        let credits = self.attached.terms.credits;
+        // A work request may end after its request was answered, so there can be more of them than credits.
+        let spec = EndpointSpec { role: Role::Writer, send_depth: 2 * credits, recv_depth: credits };
+        let wanted = Wanted { session: self.session, role: v1::open_endpoint_request::Role::Writer, worker: worker as u32 };
+        let opened = open_endpoint(&mut *self.port, &self.client.shared, &self.attached, &spec, wanted, REOPEN_LIMIT);
+        let wanted_bytes = self.attached.terms.staging_bytes as u64;
+        let slot = &mut self.writers[worker];
+        match opened {
+            Ok((endpoint, Some(staging))) if staging.bytes >= wanted_bytes => {
+                (slot.endpoint, slot.staging, slot.backoff) = (Some(endpoint), Some(staging), backoff());
+                if std::mem::take(&mut slot.broken) {
+                    self.resolve_open(worker);
+                }
+                self.writers[worker].endpoint.is_some()
+            }
+            Ok((endpoint, _)) => {
+                tracing::warn!(worker, "the server told a staging ring that is shorter than agreed, or none");
+                self.port.close(endpoint);
+                slot.open_at = now.plus(slot.backoff.pause());
+                false
+            }
+            Err(error) => {
+                tracing::debug!(reason = error.reason, worker, "a write endpoint could not be opened");
+                slot.open_at = BootInstant::now().plus(slot.backoff.pause());
+                self.client.shared.suspect();
+                false
+            }
+        }
+    }
+
+    /// Whether work of a closed write endpoint has still to come back.
+    fn has_posted_requests(&mut self, worker: usize) -> bool {
+        let of = worker as u32;
+        self.posted.keys().into_iter().any(|name| {
+            let posted = self.posted.find(name).and_then(|p| p.as_ref());
+            posted.is_some_and(|p| matches!(p.purpose, Purpose::Request { worker, .. } if worker == of))
+        })
+    }
+
+    /// Write endpoints with open writes are opened again even if nothing new is to be sent.
+    pub(super) fn mend_writers(&mut self) {
+        for worker in 0..self.writers.len() {
+            if self.writers[worker].broken && self.writers[worker].books.open_count() > 0 {
+                self.mend_writer(worker);
+            }
+        }
+    }
+
+    /// The attachment has ended: everything is given up that was bound to it, and the session moves to the next.
+    #[cold]
+    pub(super) fn move_on(&mut self) {
+        if self.alive {
+            self.alive = false;
+            self.give_up_all();
+        }
+        let shared = Arc::clone(&self.client.shared);
+        let now = BootInstant::now();
+        if shared.life() == self.life || shared.gone().is_some() || now < self.move_at {
+            return;
+        }
+        let (life, attached) = (shared.life(), shared.attached());
+        match Link::open(&shared, &attached) {
+            Ok(link) => self.enter(link, life, attached),
+            Err(error) => {
+                tracing::debug!(%error, "the session cannot move to the new attachment yet");
+                shared.suspect();
+                self.move_at = BootInstant::now().plus(self.reader.backoff.pause());
+            }
+        }
+    }
+
+    fn enter(&mut self, link: Link, life: u64, attached: Arc<Attached>) {
+        self.client.shared.forget_session(self.waker);
+        self.waker = self.client.shared.remember_session(link.port.waker());
+        self.life = life;
+        self.session = link.session;
+        self.regions = attached.regions();
+        self.regions_epoch = attached.gate.current();
+        self.record_bytes_max = attached.terms.record_bytes_max();
+        self.pinned = attached.gate.session();
+        self.cells = CellCache::default();
+        self.writers = writers(&attached);
+        self.queued = 0;
+        self.room = link.port.room(link.reader);
+        self.reader = Reader { endpoint: Some(link.reader), open_at: BootInstant::now(), backoff: backoff() };
+        self.port = link.port;
+        self.attached = attached;
+        let mut buffers = link.buffers;
+        for name in self.ops.keys() {
+            let Some(op) = self.ops.find(name) else { continue };
+            op.hash = sidewire_common::key::KeyHash::of(&op.key, self.attached.terms.hash_seed);
+            if let Some((old, bytes)) = op.image.take() {
+                // The old buffer is registered with the old fabric.
+                op.image = buffers.take(bytes).ok().map(|mut image| {
+                    image.bytes_mut()[..bytes].copy_from_slice(&old.bytes()[..bytes]);
+                    (image, bytes)
+                });
+            }
+        }
+        self.buffers = buffers;
+        self.alive = true;
+    }
+
+    /// Closes all endpoints, takes all work back, and ends what cannot be begun anew.
+    fn give_up_all(&mut self) {
+        let endpoints = self.reader.endpoint.take().into_iter().chain(self.writers.iter_mut().filter_map(|w| w.endpoint.take()));
+        for endpoint in endpoints.collect::<Vec<_>>() {
+            self.port.close(endpoint);
+        }
+        self.room = 0;
+        self.take_chain_back();
+        let started = BootInstant::now();
+        while self.posted.len() > 0 && BootInstant::now().since(started) < DRAIN_LIMIT {
+            self.poll();
+        }
+        self.events.clear();
+        self.waiting.clear();
+        self.delayed.clear();
+        let open: Vec<SlabKey> = self.writers.iter().flat_map(|w| w.books.operations()).collect();
+        for name in self.ops.keys() {
+            self.give_up(name, open.contains(&name));
+        }
+        for slot in &mut self.writers {
+            slot.queue.clear();
+        }
+        self.queued = 0;
+    }
+
+    fn give_up(&mut self, name: SlabKey, sent: bool) {
+        let Some(op) = self.ops.find(name) else { return };
+        op.request = None;
+        op.queued = false;
+        op.paused = false;
+        op.pinned = None;
+        op.must_run = false;
+        if op.has_ended() {
+            return self.settle(name);
+        }
+        let error = match &mut op.machine {
+            Machine::Write(m) if sent => Some(Error::Indeterminate { operation: m.name() }),
+            Machine::Lock(m) => {
+                m.forget_attempt(&self.attached.lock_attempts);
+                m.gives_back().then_some(Error::LeaseLapsed)
+            }
+            Machine::Raw(_) => Some(Error::LeaseLapsed),
+            _ => None,
+        };
+        match error {
+            Some(error) => self.finish(name, Err(error)),
+            None => self.restart_later(name),
+        }
+    }
+}
+
+fn writers(attached: &Attached) -> Vec<WriterSlot> {
+    let slot = |_| WriterSlot {
+        endpoint: None,
+        staging: None,
+        books: Writer::new(attached.terms.staging_bytes, attached.terms.credits),
+        queue: VecDeque::new(),
+        broken: false,
+        open_at: BootInstant::from_nanos(0),
+        backoff: backoff(),
+    };
+    (0..attached.terms.worker_count).map(slot).collect()
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        for name in self.ops.keys() {
+            if let Some(op) = self.ops.find(name) {
+                op.sink = Sink::Nobody;
+                op.must_run = false;
+            }
+        }
+        if self.alive {
+            self.alive = false;
+            self.give_up_all();
+        }
+        let shared = &self.client.shared;
+        shared.forget_session(self.waker);
+        shared.stats.end(&self.stats);
+        if !self.attached.has_ended() {
+            shared.control.close_session(v1::CloseSessionRequest {
+                client_id: self.attached.terms.client.to_bytes().to_vec(),
+                incarnation: self.attached.terms.incarnation.0,
+                session: self.session,
+            });
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The driver of a session: posts what machines ask for, polls, and feeds machines what has come.
+//!
+//! ```text
+//!   turn:  events ─► requests ─► reads, one doorbell ─► poll ─► each completion to its machine ─► what that asked for
+//! ```
+//! | file | what it does |
+//! | --- | --- |
+//! | `feed` | runs machines and turns what they ask into work |
+//! | `completions` | sorts what was polled |
+//! | `requests` | sends requests, takes acks, resolves open writes after a broken connection |
+//! | `writes` | begins writes: the one copy of key and value |
+//! | `link` | opens, closes and reopens endpoints; moves the session to another attachment |
+//! | `waiting` | spins, sleeps, and ends what has had its time |
+
+mod completions;
+mod feed;
+mod link;
+mod requests;
+mod waiting;
+mod writes;
+
+pub(crate) use writes::WriteSpec;
+
+use crate::attached::Attached;
+use crate::buffers::Buffers;
+use crate::client::Inner;
+use crate::epoch::Pinned;
+use crate::error::Error;
+use crate::in_flight::{Machine, OPERATIONS_MAX, Op, Ops, PostedWork, Sink};
+use crate::locate::CellCache;
+use crate::op::{Ask, Done, Get, Input};
+use crate::regions::RegionTable;
+use crate::slab::SlabKey;
+use crate::stats::SessionStats;
+use link::Reader;
+use requests::WriterSlot;
+use sidewire_common::clock::BootInstant;
+use sidewire_common::fabric::{Completion, Port, WorkRequest};
+use sidewire_common::key::{self, KeyHash};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The state of a session.
+pub(crate) struct Driver {
+    client: Arc<Inner>,
+    attached: Arc<Attached>,
+    /// Which attachment that is.
+    life: u64,
+    /// False from the end of the attachment until the session has moved to another.
+    alive: bool,
+    /// When moving to another attachment is tried again.
+    move_at: BootInstant,
+    session: u32,
+    waker: u64,
+    regions: Arc<RegionTable>,
+    regions_epoch: u64,
+    record_bytes_max: usize,
+    pinned: Pinned,
+    cells: CellCache,
+    buffers: Buffers,
+    reader: Reader,
+    writers: Vec<WriterSlot>,
+    /// Requests in all queues.
+    queued: usize,
+    port: Box<dyn Port>,
+    ops: Ops,
+    posted: PostedWork,
+    chain: Vec<WorkRequest<'static>>,
+    /// Work requests that the read endpoint takes, besides the chain.
+    room: usize,
+    /// Asked for, waiting for room.
+    waiting: VecDeque<(SlabKey, Ask)>,
+    asks: Vec<Ask>,
+    events: VecDeque<(SlabKey, Input)>,
+    delayed: Vec<(BootInstant, SlabKey)>,
+    /// Operations to begin anew once the read endpoint is there.
+    restarts: Vec<SlabKey>,
+    /// Submitted operations that have results.
+    finished: VecDeque<SlabKey>,
+    submitted: usize,
+    deadlines_at: BootInstant,
+    completions: Vec<Completion>,
+    stats: Arc<SessionStats>,
+}
+
+impl Driver {
+    /// What is attached to now.
+    pub fn attached(&self) -> &Arc<Attached> {
+        &self.attached
+    }
+
+    /// This session's counts.
+    pub fn stats(&self) -> &Arc<SessionStats> {
+        &self.stats
+    }
+
+    /// Submitted operations that have not been polled.
+    pub fn submitted(&self) -> usize {
+        self.submitted
+    }
+
+    /// Begins an operation; `turn` brings it on.
+    ///
+    /// # Errors
+    /// When the key cannot be one, or too much is in flight.
+    #[inline]
+    pub fn begin(&mut self, machine: Machine, key: &[u8], deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
+        let (name, _) = self.slot(key, deadline, sink)?;
+        if let Some(op) = self.ops.find(name) {
+            op.machine = machine;
+        }
+        self.feed(name, Input::Resume);
+        Ok(name)
+    }
+
+    /// Begins a Get, in the memory of an earlier one.
+    ///
+    /// # Errors
+    /// As [`Driver::begin`].
+    #[inline]
+    pub fn begin_get(&mut self, key: &[u8], deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
+        let (name, op) = self.slot(key, deadline, sink)?;
+        match &mut op.machine {
+            Machine::Get(get) => get.reset(),
+            other => *other = Machine::Get(Get::default()),
+        }
+        self.feed(name, Input::Resume);
+        Ok(name)
+    }
+
+    #[inline]
+    fn slot(&mut self, key: &[u8], deadline: Duration, sink: Sink) -> Result<(SlabKey, &mut Op), Error> {
+        key::check(key)?;
+        if self.ops.len() >= OPERATIONS_MAX {
+            return Err(Error::Full);
+        }
+        if sink == Sink::Submitted {
+            self.submitted += 1;
+        }
+        let hash = KeyHash::of(key, self.attached.terms.hash_seed);
+        let (name, op) = self.ops.take(Op::new);
+        op.begin(key, hash, deadline, sink);
+        Ok((name, op))
+    }
+
+    /// One round: posts what is asked for, polls, and feeds what has come. True when anything has come.
+    #[inline]
+    pub fn turn(&mut self) -> bool {
+        if !self.alive || self.attached.has_ended() {
+            self.move_on();
+            if !self.alive {
+                return false;
+            }
+        }
+        if self.reader.is_broken() {
+            self.mend_reader();
+        }
+        if self.writers.iter().any(|w| w.broken) {
+            self.mend_writers();
+        }
+        if !self.restarts.is_empty() {
+            self.restart_if_possible();
+        }
+        self.push();
+        let came = self.poll();
+        if !self.delayed.is_empty() {
+            self.wake_delayed();
+        }
+        self.push();
+        came
+    }
+
+    /// Posts all that is asked for.
+    #[inline]
+    fn push(&mut self) {
+        while let Some((name, input)) = self.events.pop_front() {
+            self.feed(name, input);
+        }
+        if self.queued > 0 {
+            self.pump();
+        }
+        if !self.chain.is_empty() || !self.waiting.is_empty() {
+            self.flush();
+        }
+    }
+
+    /// The result of an operation that a call waits for, if it has ended.
+    #[inline]
+    pub fn take(&mut self, name: SlabKey) -> Option<Result<Done, Error>> {
+        let op = self.ops.find(name)?;
+        let result = op.result.take()?;
+        op.sink = Sink::Nobody;
+        self.settle(name);
+        Some(result)
+    }
+
+    /// The next submitted operation that has ended.
+    pub fn take_finished(&mut self) -> Option<(SlabKey, Result<Done, Error>)> {
+        let name = self.finished.pop_front()?;
+        self.submitted -= 1;
+        let result = self.take(name)?;
+        Some((name, result))
+    }
+
+    /// Ends the operation's claims as far as nothing of it is in flight any more.
+    #[inline]
+    fn settle(&mut self, name: SlabKey) {
+        let Some(op) = self.ops.find(name) else { return };
+        if op.posted > 0 || !op.has_ended() || op.must_run {
+            return;
+        }
+        if let Some(epoch) = op.pinned.take() {
+            self.pinned.leave(epoch);
+        }
+        if op.sink == Sink::Nobody {
+            op.image = None;
+            self.ops.release(name);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Requests: sent to the key's worker, answered by acks; and resolved after a broken connection.
+
+use super::Driver;
+use crate::error::Error;
+use crate::in_flight::{Op, Posted, Purpose, Queued};
+use crate::op::Input;
+use crate::retry::Backoff;
+use crate::slab::SlabKey;
+use crate::writer::{Errand, Progress, Resolved, Ticket, Writer};
+use sidewire_common::clock::BootInstant;
+use sidewire_common::fabric::{EndpointId, RemoteRegion, Verb, WorkId, WorkRequest};
+use sidewire_common::layout::ack;
+use sidewire_common::layout::record::UNIT_BYTES;
+use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immediate};
+use sidewire_common::limits::MESSAGE_BYTES;
+use sidewire_common::memory::Buffer;
+use std::collections::VecDeque;
+
+/// One worker's write endpoint.
+pub(crate) struct WriterSlot {
+    pub endpoint: Option<EndpointId>,
+    pub staging: Option<RemoteRegion>,
+    pub books: Writer,
+    pub queue: VecDeque<Queued>,
+    /// Its endpoint has failed; open writes are to be resolved on the next one.
+    pub broken: bool,
+    pub open_at: BootInstant,
+    pub backoff: Backoff,
+}
+
+impl Driver {
+    /// The key's worker.
+    fn worker_of(&self, op: &Op) -> usize {
+        (op.hash.shard() % self.attached.terms.worker_count) as usize
+    }
+
+    /// A machine wants a request sent.
+    pub(super) fn enqueue(&mut self, name: SlabKey, request: Request) {
+        let worker_count = self.attached.terms.worker_count;
+        let Some(op) = self.ops.find(name) else { return };
+        let worker = (op.hash.shard() % worker_count) as usize;
+        op.queued = true;
+        op.request = None;
+        let request = Request { key_len: op.key.len() as u16, ..request };
+        op.wire = Some(request);
+        self.writers[worker].queue.push_back(Queued { op: name, request });
+        self.queued += 1;
+    }
+
+    /// Sends what is queued, as far as credits and ring space go.
+    pub(super) fn pump(&mut self) {
+        for worker in 0..self.writers.len() {
+            while let Some(next) = self.writers[worker].queue.front().copied() {
+                let wanted = self.ops.find(next.op).is_some_and(|op| op.queued && (!op.has_ended() || op.must_run));
+                if wanted {
+                    if !self.mend_writer(worker) {
+                        break;
+                    }
+                    match self.send(worker, next) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) => self.finish(next.op, Err(error)),
+                    }
+                }
+                if self.writers[worker].queue.pop_front().is_some() {
+                    self.queued -= 1;
+                }
+            }
+        }
+    }
+
+    /// Sends one request. False when it must wait.
+    fn send(&mut self, worker: usize, next: Queued) -> Result<bool, Error> {
+        let slot = &self.writers[worker];
+        let Some(endpoint) = slot.endpoint else { return Ok(false) };
+        if !slot.books.accepts() || self.port.room(endpoint) == 0 {
+            return Ok(false);
+        }
+        let total = next.request.total_bytes();
+        let Some(op) = self.ops.find(next.op) else { return Ok(true) };
+        let fence_token = op.fence_token;
+        let (image, bytes) = match op.image.take() {
+            Some(image) => image,
+            None => {
+                let mut image = self.buffers.take(total)?;
+                image.bytes_mut()[HEADER_BYTES..HEADER_BYTES + op.key.len()].copy_from_slice(&op.key);
+                (image, total)
+            }
+        };
+        let Some(ticket) = self.writers[worker].books.send(Some(next.op), Errand::Operation, bytes, fence_token) else {
+            op.image = Some((image, bytes));
+            return Ok(false);
+        };
+        op.queued = false;
+        op.request = Some((worker as u32, ticket.sequence));
+        if let Err(image) = self.post_request(worker, next.op, next.request, ticket, image, bytes) {
+            if let Some(op) = self.ops.find(next.op) {
+                op.image = Some((image, bytes));
+                op.queued = true;
+                op.request = None;
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Writes the header and posts. Gives the buffer back when the endpoint refuses.
+    fn post_request(
+        &mut self,
+        worker: usize,
+        op: SlabKey,
+        request: Request,
+        ticket: Ticket,
+        mut image: Buffer,
+        bytes: usize,
+    ) -> Result<(), Buffer> {
+        let slot = &mut self.writers[worker];
+        let at = u64::from(ticket.unit) * UNIT_BYTES as u64;
+        let place = slot.endpoint.zip(slot.staging.and_then(|s| s.at(at, bytes as u64)));
+        let Some((endpoint, to)) = place else {
+            slot.books.take_back(ticket);
+            return Err(image);
+        };
+        let header = Request { sequence: ticket.sequence, resolved_below: ticket.resolved_below, ..request };
+        image.bytes_mut()[..HEADER_BYTES].copy_from_slice(&header.encode());
+        let (work, entry) = self.posted.take(|| None);
+        let id = WorkId(work.raw());
+        let from = image.lend(0..bytes, id);
+        let purpose = Purpose::Request { worker: worker as u32, sequence: ticket.sequence };
+        *entry = Some(Posted { op, purpose, endpoint, buffer: Some(image) });
+        let imm = immediate(ticket.unit, ticket.sequence);
+        let mut chain = vec![WorkRequest { id, verb: Verb::WriteImm { from, to, imm } }];
+        match self.port.post(endpoint, &mut chain) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::debug!(%error, worker, "a request was refused");
+                slot.books.take_back(ticket);
+                let posted = self.posted.find(work).and_then(Option::take);
+                self.posted.release(work);
+                let image = posted.and_then(|p| p.buffer).map(|mut image| {
+                    image.give_back(id);
+                    image
+                });
+                self.break_writer(worker);
+                Err(image.expect("it was put there just now"))
+            }
+        }
+    }
+
+    /// A request's work request has ended.
+    pub(super) fn on_request_posted(&mut self, worker: u32, sequence: u64, image: Buffer) {
+        let Some(slot) = self.writers.get_mut(worker as usize) else { return };
+        let progress = slot.books.on_posted(sequence, image);
+        self.on_progress(worker as usize, progress);
+    }
+
+    /// A message of acks.
+    pub(super) fn on_message(&mut self, endpoint: EndpointId, slot: u32) {
+        let Some(worker) = self.writers.iter().position(|w| w.endpoint == Some(endpoint)) else { return };
+        let mut message = [0; MESSAGE_BYTES];
+        let length = match self.port.take_message(endpoint, slot, &mut message) {
+            Ok(length) => length,
+            Err(error) => {
+                tracing::warn!(%error, worker, "an ack could not be fetched");
+                return self.break_writer(worker);
+            }
+        };
+        match ack::decode(&message[..length]) {
+            Ok(acks) => {
+                for ack in acks {
+                    let (known, progress) = self.writers[worker].books.on_ack(ack);
+                    if !known {
+                        tracing::warn!(worker, sequence = ack.sequence, "an ack answers nothing that was asked");
+                    }
+                    self.on_progress(worker, progress);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, worker, "the worker's message is no ack");
+                self.break_writer(worker);
+            }
+        }
+    }
+
+    fn on_progress(&mut self, worker: usize, progress: Progress) {
+        if let Progress::Resolved(resolved) = progress {
+            self.on_resolved(resolved);
+        }
+        self.send_again(worker);
+    }
+
+    fn on_resolved(&mut self, resolved: Resolved) {
+        let Some(name) = resolved.op else { return };
+        let Some(op) = self.ops.find(name) else { return };
+        if op.request.is_none_or(|(_, sequence)| sequence != resolved.ack.sequence) {
+            return;
+        }
+        op.request = None;
+        op.image = resolved.image.map(|image| (image, resolved.bytes));
+        self.feed(name, Input::Ack(resolved.ack));
+    }
+
+    /// Writes that the worker has never seen go to the front of the queue, in their order.
+    fn send_again(&mut self, worker: usize) {
+        for (name, image, bytes) in self.writers[worker].books.to_send_again().into_iter().rev() {
+            let Some(op) = self.ops.find(name) else { continue };
+            let Some(request) = op.wire else { continue };
+            op.image = image.map(|image| (image, bytes));
+            op.request = None;
+            op.queued = true;
+            self.writers[worker].queue.push_front(Queued { op: name, request });
+            self.queued += 1;
+        }
+    }
+
+    /// Asks the worker after every open write of the connection that broke.
+    pub(super) fn resolve_open(&mut self, worker: usize) {
+        let staging_bytes = self.attached.terms.staging_bytes;
+        let (questions, resolved) = self.writers[worker].books.reconnected(staging_bytes);
+        for resolved in resolved {
+            self.on_resolved(resolved);
+        }
+        for of in questions {
+            let request = Request { argument: of as i64, ..Request::new(Operation::Resolve, 0) };
+            let Some(ticket) = self.writers[worker].books.send(None, Errand::AskAfter(of), HEADER_BYTES, 0) else { continue };
+            let Ok(image) = self.buffers.take(HEADER_BYTES) else {
+                self.writers[worker].books.take_back(ticket);
+                continue;
+            };
+            if self.post_request(worker, SlabKey::NOBODY, request, ticket, image, HEADER_BYTES).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether a submitted write of `bytes` bytes could be sent at once.
+    pub fn takes_request(&mut self, hash_shard: u32) -> bool {
+        let worker = (hash_shard % self.attached.terms.worker_count) as usize;
+        let Some(slot) = self.writers.get(worker) else { return true };
+        slot.queue.is_empty() && (slot.books.accepts() || slot.endpoint.is_none())
+    }
+
+    /// Whether an unresolved write carries this fencing token.
+    pub fn carries(&self, token: u64) -> bool {
+        self.writers.iter().any(|w| w.books.carries(token))
+            || self.writers.iter().flat_map(|w| &w.queue).any(|q| q.request.fence_token == token)
+    }
+}

@@ -1,0 +1,201 @@
+//! Waiting: spin, sleep, and end what has had its time.
+
+use super::Driver;
+use crate::error::Error;
+use crate::in_flight::{Machine, Sink};
+use crate::op::{Done, Input};
+use crate::slab::SlabKey;
+use sidewire_common::clock::BootInstant;
+use sidewire_common::fabric::{Spin, Wake};
+use sidewire_common::limits::READ_DEPTH;
+use std::time::Duration;
+
+/// Longest sleep: an attachment that ended meanwhile is noticed after it at the latest.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// How often the deadlines of submitted operations are looked at.
+const DEADLINES_PERIOD: Duration = Duration::from_millis(1);
+/// Longest sleep while submitted operations have deadlines.
+const DEADLINES_SLEEP: Duration = Duration::from_millis(10);
+/// Reads of given-up operations that are left in flight before the read endpoint is closed to get their buffers back.
+const ORPHANS_MAX: usize = READ_DEPTH as usize / 2;
+
+impl Driver {
+    /// Brings an operation to its end.
+    #[inline]
+    pub fn run(&mut self, name: SlabKey) -> Result<Done, Error> {
+        self.turn();
+        match self.take(name) {
+            Some(result) => result,
+            None => self.wait_for(name),
+        }
+    }
+
+    fn wait_for(&mut self, name: SlabKey) -> Result<Done, Error> {
+        let mut spin = Spin::new(self.client.shared.spin);
+        loop {
+            if self.turn() {
+                spin.busy();
+            }
+            if let Some(result) = self.take(name) {
+                return result;
+            }
+            let now = BootInstant::now();
+            let Some(op) = self.ops.find(name) else { return Err(Error::Full) };
+            let waited = now.since(*op.since.get_or_insert(now));
+            if waited >= op.deadline || self.fails_fast(name, now) {
+                self.expire(name, waited);
+                continue;
+            }
+            let left = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline.saturating_sub(waited));
+            if spin.idle() {
+                self.sleep(now, left);
+            }
+        }
+    }
+
+    /// One wait on behalf of submitted operations: polls, spins for the set time, sleeps once, ends what is over.
+    pub fn wait_some(&mut self) {
+        let mut spin = Spin::new(self.client.shared.spin);
+        while !self.turn() && self.finished.is_empty() {
+            let now = BootInstant::now();
+            self.look_at_deadlines(now);
+            if spin.idle() {
+                self.sleep(now, DEADLINES_SLEEP);
+                return;
+            }
+        }
+    }
+
+    /// A server that has been gone for longer than the call may take will hardly be back in time.
+    fn fails_fast(&mut self, name: SlabKey, now: BootInstant) -> bool {
+        if self.alive {
+            return false;
+        }
+        let deadline = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline);
+        self.client.shared.gone().is_some_and(|gone| now.since(gone.since) > deadline)
+    }
+
+    /// Sleeps until something has come, a paused operation is due, or `limit` is over. True when it was woken by hand.
+    pub fn sleep(&mut self, now: BootInstant, limit: Duration) -> bool {
+        let due = self.delayed.iter().map(|(at, _)| at.since(now)).min().unwrap_or(SLEEP_MAX);
+        let mut pause = limit.min(SLEEP_MAX).min(due);
+        if self.reader.is_broken() || self.writers.iter().any(|w| w.broken) {
+            pause = pause.min(DEADLINES_PERIOD);
+        }
+        if pause.is_zero() {
+            return false;
+        }
+        if !self.alive {
+            self.client.shared.wait_attached(pause);
+            return false;
+        }
+        match self.port.sleep(pause) {
+            Ok(wake) => wake == Wake::Woken,
+            Err(error) => {
+                tracing::warn!(%error, "the port cannot sleep");
+                std::thread::sleep(pause);
+                false
+            }
+        }
+    }
+
+    /// Resumes paused operations that are due.
+    pub(super) fn wake_delayed(&mut self) {
+        let now = BootInstant::now();
+        let mut at = 0;
+        while at < self.delayed.len() {
+            if self.delayed[at].0 <= now {
+                let (_, name) = self.delayed.swap_remove(at);
+                if let Some(op) = self.ops.find(name)
+                    && std::mem::take(&mut op.paused)
+                    && !op.restart
+                {
+                    self.events.push_back((name, Input::Resume));
+                }
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Ends submitted operations whose time is over; and does what is to be done now and then.
+    pub fn look_at_deadlines(&mut self, now: BootInstant) {
+        if now < self.deadlines_at {
+            return;
+        }
+        self.deadlines_at = now.plus(DEADLINES_PERIOD);
+        for name in self.ops.keys() {
+            let Some(op) = self.ops.find(name).filter(|op| op.sink == Sink::Submitted && op.result.is_none()) else { continue };
+            let waited = now.since(*op.since.get_or_insert(now));
+            if waited >= op.deadline {
+                self.expire(name, waited);
+            }
+        }
+    }
+
+    /// The operation's time is over. What it has posted stays the fabric's until it comes back.
+    pub(super) fn expire(&mut self, name: SlabKey, waited: Duration) {
+        let Some(op) = self.ops.find(name) else { return };
+        let sent = op.request.take();
+        let operation = op.machine.name();
+        let lapsed = !self.attached.lease.valid_at(BootInstant::now());
+        let error = match &mut op.machine {
+            Machine::Write(_) if sent.is_some() => Error::Indeterminate { operation },
+            Machine::Counter(m) if m.may_have_counted() && op.posted > 0 => Error::Indeterminate { operation },
+            _ if !self.alive => self.client.shared.gone_error(),
+            _ if lapsed => Error::LeaseLapsed,
+            machine => Error::Deadline { operation, after: waited, seen: machine.seen() },
+        };
+        let must_run = match &mut op.machine {
+            Machine::Lock(m) => m.abandon(),
+            _ => false,
+        };
+        if let Some((worker, sequence)) = sent
+            && let Some(slot) = self.writers.get_mut(worker as usize)
+        {
+            slot.books.forget(sequence);
+        }
+        self.finish(name, Err(error));
+        if must_run && let Some(op) = self.ops.find(name) {
+            // A swap is in flight: should it take the lock, it must give it back.
+            op.must_run = true;
+        }
+        if self.posted.len() > ORPHANS_MAX {
+            self.close_if_orphaned();
+        }
+    }
+
+    fn close_if_orphaned(&mut self) {
+        let orphans = self.posted.keys().into_iter().filter(|name| {
+            let op = self.posted.find(*name).and_then(|p| p.as_ref()).map(|p| p.op);
+            op.and_then(|op| self.ops.find(op)).is_some_and(|op| op.has_ended() && !op.must_run)
+        });
+        if orphans.count() > ORPHANS_MAX {
+            tracing::warn!("too many reads of given-up calls are in flight; the read endpoint is opened anew");
+            self.break_reader();
+        }
+    }
+}
+
+impl Driver {
+    /// Waits until no write that carries this fencing token is open, at most for `limit`. False when one still is.
+    pub fn settle_writes_of(&mut self, token: u64, limit: Duration) -> bool {
+        let started = BootInstant::now();
+        let mut spin = Spin::new(self.client.shared.spin);
+        while self.carries(token) {
+            if self.turn() {
+                spin.busy();
+                continue;
+            }
+            let now = BootInstant::now();
+            let left = limit.saturating_sub(now.since(started));
+            if left.is_zero() {
+                return false;
+            }
+            if spin.idle() {
+                self.sleep(now, left);
+            }
+        }
+        true
+    }
+}

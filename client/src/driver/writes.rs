@@ -1,0 +1,120 @@
+//! Beginning writes: what is asked, and the one copy of key and value.
+
+use super::Driver;
+use crate::error::Error;
+use crate::in_flight::{Machine, Sink};
+use crate::op::{Input, Want, WriteOp};
+use crate::slab::SlabKey;
+use crate::write::WriteOptions;
+use sidewire_common::key::{self, KeyHash};
+use sidewire_common::layout::lock_word::TOKEN_MAX;
+use sidewire_common::layout::record::Kind;
+use sidewire_common::layout::request::{Operation, Request};
+use sidewire_common::limits::TTL_MS_MAX;
+use std::time::Duration;
+
+/// A write, as a call asks for it.
+pub(crate) struct WriteSpec<'a> {
+    request: Request,
+    want: Want,
+    fence_key: &'a [u8],
+    value: &'a [u8],
+}
+
+impl<'a> WriteSpec<'a> {
+    fn new(request: Request, want: Want) -> Self {
+        Self { request, want, fence_key: &[], value: &[] }
+    }
+
+    fn with(mut self, options: &WriteOptions<'a>) -> Result<Self, Error> {
+        self.request.condition = options.condition;
+        if let Some(ttl) = options.ttl {
+            let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            if ttl_ms == 0 || ttl_ms > TTL_MS_MAX {
+                return Err(Error::Refused { field: "time to live", value: ttl_ms, limit: TTL_MS_MAX });
+            }
+            self.request.ttl_ms = ttl_ms;
+        }
+        if let Some((key, token)) = options.fence {
+            key::check(key)?;
+            if token == 0 || token > TOKEN_MAX {
+                return Err(Error::Refused { field: "fencing token", value: token, limit: TOKEN_MAX });
+            }
+            self.request.fence_token = token;
+            self.fence_key = key;
+        }
+        Ok(self)
+    }
+
+    /// Store a value.
+    pub fn put(value: &'a [u8], options: &WriteOptions<'a>) -> Result<Self, Error> {
+        let spec = Self::new(Request::new(Operation::Put, 0), Want::Write).with(options)?;
+        Ok(Self { value, ..spec })
+    }
+
+    /// Delete a key.
+    pub fn delete(options: &WriteOptions<'a>) -> Result<Self, Error> {
+        Self::new(Request::new(Operation::Delete, 0), Want::Write).with(options)
+    }
+
+    /// Create a counter or sequence.
+    pub fn create(kind: Kind, initial: i64) -> Self {
+        Self::new(Request { kind, argument: initial, ..Request::new(Operation::Put, 0) }, Want::Created)
+    }
+
+    /// Add to a counter by the worker.
+    pub fn add(delta: i64) -> Self {
+        Self::new(Request { argument: delta, ..Request::new(Operation::Add, 0) }, Want::Sum(delta))
+    }
+
+    /// Free a lock, whoever holds it.
+    pub fn break_lock() -> Self {
+        Self::new(Request::new(Operation::BreakLock, 0), Want::Broken)
+    }
+}
+
+impl Driver {
+    /// Begins a write; key and value are copied once, into the buffer they are sent from.
+    ///
+    /// # Errors
+    /// As [`Driver::begin`], and when the value is too long or no buffer is to be had.
+    pub fn begin_write(&mut self, key: &[u8], write: &WriteSpec<'_>, deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
+        key::check(key)?;
+        let limit = self.attached.terms.value_bytes_max;
+        if write.value.len() > limit {
+            return Err(Error::ValueTooLong { bytes: write.value.len(), limit });
+        }
+        let request = Request {
+            key_len: key.len() as u16,
+            fence_key_len: write.fence_key.len() as u16,
+            value_len: write.value.len() as u32,
+            ..write.request
+        };
+        let total = request.total_bytes();
+        let mut image = self.buffers.take(total)?;
+        let (bytes, fence_at, value_at) = (image.bytes_mut(), request.fence_key_at(), request.value_at());
+        bytes[fence_at - key.len()..fence_at].copy_from_slice(key);
+        bytes[fence_at..value_at].copy_from_slice(write.fence_key);
+        bytes[value_at..total].copy_from_slice(write.value);
+        let (name, op) = self.slot(key, deadline, sink)?;
+        op.machine = Machine::Write(WriteOp::new(request, write.want));
+        op.image = Some((image, total));
+        op.fence_token = request.fence_token;
+        self.feed(name, Input::Resume);
+        Ok(name)
+    }
+
+    /// As `begin_write`, unless the write would have to wait for ring space or a credit.
+    ///
+    /// # Errors
+    /// [`Error::Full`] then, and as `begin_write`.
+    pub fn submit_write(&mut self, key: &[u8], write: &WriteSpec<'_>, deadline: Duration) -> Result<SlabKey, Error> {
+        let hash = KeyHash::of(key, self.attached.terms.hash_seed);
+        if !self.takes_request(hash.shard()) {
+            return Err(Error::Full);
+        }
+        let name = self.begin_write(key, write, deadline, Sink::Submitted)?;
+        self.pump();
+        Ok(name)
+    }
+}

@@ -1,0 +1,186 @@
+//! What a session has in flight: operations, and the work that was posted for them.
+
+use crate::error::Error;
+use crate::op::{Counter, Done, Get, Lock, ReadTag, WriteOp};
+use crate::slab::{Slab, SlabKey};
+use sidewire_common::clock::BootInstant;
+use sidewire_common::fabric::EndpointId;
+use sidewire_common::key::KeyHash;
+use sidewire_common::layout::request::Request;
+use sidewire_common::memory::Buffer;
+use std::time::Duration;
+
+/// Operations of one session in flight at once.
+pub(crate) const OPERATIONS_MAX: usize = 4096;
+
+/// A state machine of one of the kinds.
+pub(crate) enum Machine {
+    Get(Get),
+    Counter(Counter),
+    Lock(Lock),
+    Write(WriteOp),
+    /// Raw verbs: completions still to come.
+    Raw(u32),
+}
+
+impl Machine {
+    /// Its name in messages to people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Get(_) => "get",
+            Self::Counter(m) => m.name(),
+            Self::Lock(m) => m.name(),
+            Self::Write(m) => m.name(),
+            Self::Raw(_) => "raw verb",
+        }
+    }
+
+    /// Whether its result rests on memory that was read, and so on the lease.
+    #[inline]
+    pub fn reads(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::Counter(_) | Self::Lock(_))
+    }
+
+    /// What it waits for, for people.
+    pub fn seen(&self) -> String {
+        match self {
+            Self::Get(m) => m.seen(),
+            Self::Counter(m) => m.seen(),
+            Self::Lock(m) => m.seen(),
+            Self::Write(m) => m.seen(),
+            Self::Raw(n) => format!("waiting for {n} completions"),
+        }
+    }
+}
+
+/// Where an operation's result goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sink {
+    /// A call waits for it.
+    Call,
+    /// It was submitted and will be polled for.
+    Submitted,
+    /// Nobody: its deadline has passed.
+    Nobody,
+}
+
+/// An operation.
+pub(crate) struct Op {
+    pub machine: Machine,
+    pub key: Vec<u8>,
+    pub hash: KeyHash,
+    /// The epoch it is pinned to, if it is.
+    pub pinned: Option<u64>,
+    /// Posted work that has not ended; the slot is kept until it has.
+    pub posted: u32,
+    /// Worker and sequence of the request that is unanswered.
+    pub request: Option<(u32, u64)>,
+    /// A request waits for ring space or a credit.
+    pub queued: bool,
+    /// Header, key, fencing lock's key and value, between sendings; and how many bytes.
+    pub image: Option<(Buffer, usize)>,
+    pub fence_token: u64,
+    /// The request, as it was last sent.
+    pub wire: Option<Request>,
+    /// When the driver first had to wait for it.
+    pub since: Option<BootInstant>,
+    pub deadline: Duration,
+    pub sink: Sink,
+    /// It must begin anew once the read endpoint is there again.
+    pub restart: bool,
+    /// It waits for a time to pass.
+    pub paused: bool,
+    /// Nobody waits for it, and yet it must run to its end.
+    pub must_run: bool,
+    pub result: Option<Result<Done, Error>>,
+}
+
+impl Op {
+    /// An empty slot.
+    pub fn new() -> Self {
+        Self {
+            machine: Machine::Get(Get::default()),
+            key: Vec::new(),
+            hash: KeyHash::from_raw(0),
+            pinned: None,
+            posted: 0,
+            request: None,
+            queued: false,
+            image: None,
+            fence_token: 0,
+            wire: None,
+            since: None,
+            deadline: Duration::ZERO,
+            sink: Sink::Nobody,
+            restart: false,
+            paused: false,
+            must_run: false,
+            result: None,
+        }
+    }
+
+    /// Makes the slot that of a new operation.
+    #[inline]
+    pub fn begin(&mut self, key: &[u8], hash: KeyHash, deadline: Duration, sink: Sink) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.hash = hash;
+        self.pinned = None;
+        self.posted = 0;
+        self.request = None;
+        self.queued = false;
+        self.image = None;
+        self.fence_token = 0;
+        self.wire = None;
+        self.since = None;
+        self.deadline = deadline;
+        self.sink = sink;
+        self.restart = false;
+        self.paused = false;
+        self.must_run = false;
+        self.result = None;
+    }
+
+    /// Whether it has brought a result.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.result.is_some() || self.sink == Sink::Nobody
+    }
+}
+
+/// Why work was posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A Read for a machine, of this many bytes.
+    Read { tag: ReadTag, bytes: usize },
+    /// A Read of a cell's word.
+    CellRead,
+    /// An atomic on a cell.
+    CellAtomic,
+    /// A request to a worker.
+    Request { worker: u32, sequence: u64 },
+    /// A raw verb.
+    Raw,
+}
+
+/// A work request that was posted and has not ended. Its buffer is the fabric's until then, whatever became of the
+/// operation.
+pub(crate) struct Posted {
+    pub op: SlabKey,
+    pub purpose: Purpose,
+    pub endpoint: EndpointId,
+    pub buffer: Option<Buffer>,
+}
+
+/// All operations of a session.
+pub(crate) type Ops = Slab<Op>;
+
+/// All posted work of a session.
+pub(crate) type PostedWork = Slab<Option<Posted>>;
+
+/// A request that waits for ring space or a credit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queued {
+    pub op: SlabKey,
+    pub request: Request,
+}

@@ -1,0 +1,67 @@
+//! From a key to its cell: the part that counters and locks share.
+
+use super::{Context, Done, Found, Get, Input, Step, check_kind};
+use crate::error::Error;
+use sidewire_common::layout::cell_reference::CellReference;
+use sidewire_common::layout::record::Kind;
+
+/// How a search for a cell goes on.
+pub(crate) enum Resolved {
+    /// This is it, and what kind of record named it.
+    Cell(CellReference, Kind),
+    /// The key holds nothing.
+    Absent,
+    /// Not yet, or it failed.
+    Step(Step),
+}
+
+/// Searches the cell of a key that must hold one of two kinds.
+#[derive(Default)]
+pub(crate) struct Resolve {
+    get: Get,
+    /// Times that a cell turned out to be retired.
+    pub retired: u32,
+}
+
+impl Resolve {
+    /// Begins, from what the session remembers if it may.
+    pub fn start(&mut self, wanted: Kind, or: Kind, cx: &mut Context<'_>) -> Resolved {
+        for kind in [wanted, or] {
+            if let Some(cell) = cx.cells.find(cx.key, kind as u8) {
+                return Resolved::Cell(cell, kind);
+            }
+        }
+        self.get.reset();
+        self.on(Input::Resume, wanted, or, cx)
+    }
+
+    /// Eats what happened while it searches.
+    pub fn on(&mut self, input: Input, wanted: Kind, or: Kind, cx: &mut Context<'_>) -> Resolved {
+        let record = match self.get.on(input, cx) {
+            Step::Finished(Ok(Done::Found(Found::Record(record)))) => record,
+            Step::Finished(Ok(Done::Found(Found::Absent))) => return Resolved::Absent,
+            other => return Resolved::Step(other),
+        };
+        let kind = record.whole.kind;
+        if kind != or
+            && let Err(error) = check_kind(wanted, kind)
+        {
+            return Resolved::Step(Step::Finished(Err(error)));
+        }
+        match CellReference::decode(record.value(), cx.cell_count) {
+            Some(cell) => {
+                cx.cells.learned(cx.key, kind as u8, cell);
+                Resolved::Cell(cell, kind)
+            }
+            None => {
+                let reason = format!("the record of a {} names no cell of {}", kind.name(), cx.cell_count);
+                Resolved::Step(Step::Finished(Err(Error::Layout { reason })))
+            }
+        }
+    }
+
+    /// What it waits for, for people.
+    pub fn seen(&self) -> String {
+        format!("{} of the record that names the cell", self.get.seen())
+    }
+}

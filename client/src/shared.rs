@@ -1,0 +1,194 @@
+//! What the sessions of a client and its heartbeat share.
+
+use crate::attach::Wishes;
+use crate::attached::Attached;
+use crate::control::Control;
+use crate::error::Error;
+use crate::stats::AllStats;
+use parking_lot::{Condvar, Mutex, RwLock};
+use sidewire_common::clock::BootInstant;
+use sidewire_common::fabric::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Since when there has been no attachment, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone {
+    pub since: BootInstant,
+    pub reason: String,
+}
+
+#[derive(Default)]
+struct Wakers {
+    heartbeat: Option<Waker>,
+    sessions: Vec<(u64, Waker)>,
+}
+
+/// Shared by sessions, the heartbeat's thread and the handles.
+pub(crate) struct Shared {
+    pub control: Control,
+    pub wishes: Wishes,
+    pub deadline: Duration,
+    pub spin: Duration,
+    pub stats: AllStats,
+    attached: RwLock<Arc<Attached>>,
+    /// Rises with each attachment.
+    life: AtomicU64,
+    gone: Mutex<Option<Gone>>,
+    changed: Condvar,
+    wakers: Mutex<Wakers>,
+    next_waker: AtomicU64,
+    /// A session suspects that the server is gone.
+    suspected: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Shared {
+    /// With its first attachment.
+    pub fn new(control: Control, wishes: Wishes, deadline: Duration, spin: Duration, attached: Arc<Attached>) -> Self {
+        Self {
+            control,
+            wishes,
+            deadline,
+            spin,
+            stats: AllStats::default(),
+            attached: RwLock::new(attached),
+            life: AtomicU64::new(1),
+            gone: Mutex::new(None),
+            changed: Condvar::new(),
+            wakers: Mutex::default(),
+            next_waker: AtomicU64::new(1),
+            suspected: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// The latest attachment, which may have ended.
+    pub fn attached(&self) -> Arc<Attached> {
+        Arc::clone(&self.attached.read())
+    }
+
+    /// Which attachment it is.
+    pub fn life(&self) -> u64 {
+        self.life.load(Ordering::Acquire)
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        self.control.address().as_str()
+    }
+
+    /// The attachment has ended. The heartbeat's thread alone calls it, and `attached_anew`.
+    pub fn ended(&self, reason: &str) {
+        self.attached.read().end();
+        *self.gone.lock() = Some(Gone { since: BootInstant::now(), reason: reason.into() });
+        self.wake_sessions();
+    }
+
+    /// Why attaching anew has failed once more.
+    pub fn still_gone(&self, error: &Error) {
+        if let Some(gone) = self.gone.lock().as_mut() {
+            gone.reason = error.to_string();
+        }
+    }
+
+    /// There is another attachment.
+    pub fn attached_anew(&self, attached: Arc<Attached>) {
+        *self.attached.write() = attached;
+        self.suspected.store(false, Ordering::Release);
+        self.stats.reattached();
+        let mut gone = self.gone.lock();
+        *gone = None;
+        self.life.fetch_add(1, Ordering::Release);
+        self.changed.notify_all();
+        drop(gone);
+        self.wake_sessions();
+    }
+
+    /// Since when there has been no attachment.
+    pub fn gone(&self) -> Option<Gone> {
+        self.gone.lock().clone()
+    }
+
+    /// Waits until there is an attachment, at most for `limit`. False when there is none.
+    pub fn wait_attached(&self, limit: Duration) -> bool {
+        let mut gone = self.gone.lock();
+        if gone.is_some() && !self.is_stopping() {
+            self.changed.wait_for(&mut gone, limit);
+        }
+        gone.is_none()
+    }
+
+    /// The error of a call that found no server.
+    pub fn gone_error(&self) -> Error {
+        let reason = self.gone().map_or_else(|| "no answer".into(), |g| g.reason);
+        Error::ServerGone { server: self.server().into(), reason }
+    }
+
+    /// A session's way to be woken; and its name for `forget_session`.
+    pub fn remember_session(&self, waker: Waker) -> u64 {
+        let name = self.next_waker.fetch_add(1, Ordering::Relaxed);
+        self.wakers.lock().sessions.push((name, waker));
+        name
+    }
+
+    /// The session has ended.
+    pub fn forget_session(&self, name: u64) {
+        self.wakers.lock().sessions.retain(|(n, _)| *n != name);
+    }
+
+    /// The heartbeat's way to be woken.
+    pub fn remember_heartbeat(&self, waker: Waker) {
+        self.wakers.lock().heartbeat = Some(waker);
+    }
+
+    fn wake_sessions(&self) {
+        self.wakers.lock().sessions.iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    fn wake_heartbeat(&self) {
+        if let Some(waker) = &self.wakers.lock().heartbeat {
+            waker.wake();
+        }
+        self.changed.notify_all();
+    }
+
+    /// A session could not reach the server: the heartbeat shall look.
+    pub fn suspect(&self) {
+        if !self.suspected.swap(true, Ordering::AcqRel) {
+            self.wake_heartbeat();
+        }
+    }
+
+    /// Whether a session suspects that the server is gone; asks once.
+    pub fn take_suspicion(&self) -> bool {
+        self.suspected.swap(false, Ordering::AcqRel)
+    }
+
+    /// The client ends.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_heartbeat();
+        self.wake_sessions();
+    }
+
+    /// Whether the client ends.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Sleeps on behalf of the heartbeat, until the time is over or the client ends.
+    pub fn pause_heartbeat(&self, pause: Duration) {
+        let mut gone = self.gone.lock();
+        if !self.is_stopping() {
+            self.changed.wait_for(&mut gone, pause);
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("server", &self.server()).field("attached", &self.attached).finish()
+    }
+}
