@@ -4,6 +4,7 @@
 //! the address `SIDEWIRE_TEST_ADDR`; else its tests say that they are skipped, and why. Both ends are in one
 //! process, each with a fabric of its own; `processes` starts a second one to stop and kill it.
 
+mod addresses;
 mod closing;
 mod data;
 mod processes;

@@ -63,9 +63,11 @@ fn write_to(to: RemoteAddr) -> impl Fn(&mut Rig, WorkId) -> (Verb<'static>, Opti
 pub fn a_wrong_rkey_breaks_the_endpoint_and_a_new_one_works(rig: &mut Rig) {
     let neighbour = rig.reader();
     let base = rig.heap.1.remote().base;
-    for wrong in
-        [RemoteAddr { addr: base.addr, rkey: base.rkey ^ 1 }, RemoteAddr { addr: base.addr, rkey: 0 }, base.plus((1 << 20) - 32)]
-    {
+    for wrong in [
+        RemoteAddr { addr: base.addr, rkey: base.rkey ^ 0x4000_0000 },
+        RemoteAddr { addr: base.addr, rkey: 0 },
+        base.plus((1 << 20) - 32),
+    ] {
         let pair = rig.reader();
         assert_eq!(violate(rig, &pair, read_of(wrong)), Status::RemoteAccess);
         let again = rig.reader();
