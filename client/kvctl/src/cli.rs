@@ -40,6 +40,7 @@ pub struct Cli {
 
 /// Options of every command.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Globals {
     /// The server, as host:port
     #[arg(short, long, global = true, env = "SIDEWIRE_SERVER", value_name = "ADDR", default_value = "127.0.0.1:7400")]

@@ -36,7 +36,7 @@ With --output the file appears when it is complete.";
 #[command(after_help = EXAMPLES)]
 pub struct Dump {
     /// jsonl, tsv or csv; told from the name of --output, else jsonl
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
     /// Write to this file
     #[arg(short, long, value_name = "FILE")]

@@ -36,7 +36,7 @@ pub struct Put {
     #[command(flatten)]
     key: Key,
     /// The value; - reads it from standard input
-    #[arg(value_name = "VALUE", required_unless_present = "file", conflicts_with = "file", allow_negative_numbers = true)]
+    #[arg(value_name = "VALUE", conflicts_with = "file", allow_negative_numbers = true)]
     value: Option<OsString>,
     /// Read the value from a file
     #[arg(short, long, value_name = "FILE")]

@@ -57,7 +57,7 @@ pub struct Load {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// csv, tsv or jsonl; told from the file's name when not given
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
     /// The column or field that holds the key
     #[arg(long, value_name = "NAME|NUMBER")]

@@ -89,8 +89,7 @@ mod tests {
             let id = slots.insert(round).unwrap();
             assert!(seen.insert(id));
             assert_eq!(slots.remove(id), Some(round));
-            assert_eq!(slots.get(id), None);
-            assert_eq!(slots.remove(id), None);
+            assert_eq!((slots.get(id), slots.remove(id)), (None, None));
         }
     }
 
