@@ -50,21 +50,18 @@ fi
 package_of() { if [[ $1 == *:* ]]; then echo "${1%%:*}"; else echo sidewire-tests; fi; }
 target_of() { echo "${1##*:}"; }
 
-# One command for everything, with the features that "cargo test --workspace"
-# has chosen before, so that nothing is compiled twice.
+# Everything with "--workspace", which gives the features that "cargo test
+# --workspace" has chosen before, so that nothing is compiled twice.
 build_programs() {
-    local arguments=() name
-    if ((${#chosen[@]} == 0)); then
-        arguments=(--tests)
-    else
-        for name in "${chosen[@]}"; do
-            case $name in
-                *:lib) arguments=(--tests) && break ;;
-                *) arguments+=(--test "$(target_of "$name")") ;;
-            esac
-        done
-    fi
-    (cd "$root" && cargo build --locked --workspace --bins "${arguments[@]}" --message-format=json-render-diagnostics)
+    local integration=() name
+    for name in "${tests[@]}"; do
+        [[ $name == *:lib ]] || integration+=(--test "$(target_of "$name")")
+    done
+    cd "$root"
+    cargo build --locked --workspace --bins "${integration[@]}" --message-format=json-render-diagnostics
+    for name in "${tests[@]}"; do
+        [[ $name != *:lib ]] || cargo test --locked -p "$(package_of "$name")" --lib --no-run --message-format=json-render-diagnostics
+    done
 }
 
 # From cargo's messages: "package:target<TAB>executable" for a test, "bin:name<TAB>executable" for a program.
@@ -88,7 +85,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/sidewire-suite.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 say "building"
-build_programs >"$work/messages"
+(build_programs) >"$work/messages"
 list_executables <"$work/messages" >"$work/executables"
 (cd "$root" && cargo metadata --locked --no-deps --format-version 1) >"$work/metadata"
 copies=()
@@ -113,7 +110,7 @@ done < <(env | grep -E '^(RUST_LOG|RUST_BACKTRACE|SIDEWIRE_TEST_[A-Z_]*)=')
 
 say "booting"
 code=0
-"$here/run.sh" --timeout "${SIDEWIRE_LAB_TIMEOUT:-2400s}" "${copies[@]}" --copy "$work/plan:plan" \
+"$here/run.sh" --memory 4096 --timeout "${SIDEWIRE_LAB_TIMEOUT:-2400s}" "${copies[@]}" --copy "$work/plan:plan" \
     --copy "$here/guest/suite:bin/suite" "${variables[@]}" -- bash /payload/bin/suite || code=$?
 ((code != 124)) || die "the VM did not finish"
 exit "$code"

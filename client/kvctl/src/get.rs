@@ -19,7 +19,8 @@ Examples:
   kvctl --json get greeting
 
 Writes the value's bytes as they are. A newline follows only on a terminal or with --newline.
-In JSON a value that is not UTF-8 stands in value_base64.";
+In JSON a value that is not UTF-8 stands in value_base64, and a version is a string: it has more
+digits than many readers of JSON keep.";
 
 /// Write a key's value to standard output
 #[derive(Args, Debug)]
@@ -44,7 +45,7 @@ impl Get {
         let version = value.version().raw();
         if output.is_json() || self.version_only {
             let mut json = json_bytes::object("key", &key);
-            json.insert("version".into(), json!(version));
+            json.insert("version".into(), json!(version.to_string()));
             if !self.version_only {
                 json_bytes::insert(&mut json, "value", &value);
                 if let Some(left) = value.expires_in_ms() {

@@ -34,7 +34,7 @@ pub fn content(item: &ScanItem) -> Content<'_> {
 pub fn json(item: &ScanItem, values: bool) -> Json {
     let mut object = json_bytes::object("key", &item.key);
     object.insert("kind".into(), json!(item.kind.name()));
-    object.insert("version".into(), json!(item.version.raw()));
+    object.insert("version".into(), json!(item.version.raw().to_string()));
     if let Some(left) = item.ttl_ms {
         object.insert("expires_in_ms".into(), json!(left));
     }

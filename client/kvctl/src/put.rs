@@ -69,7 +69,7 @@ impl Put {
         let write = context.session()?.put_with(&key, &value, &options)?;
         let version = write_result::version(write, &key)?;
         let mut json = json_bytes::object("key", &key);
-        json.insert("version".into(), json!(version));
+        json.insert("version".into(), json!(version.to_string()));
         output.reply(format_args!("version {version}"), &json.into())
     }
 

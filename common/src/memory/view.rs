@@ -266,8 +266,10 @@ unsafe fn load_bytes(from: *mut u8, to: *mut u8, len: usize) {
     let mut at = 0;
     while at < len {
         let whole = at >= head && len - at >= WORD;
-        // SAFETY: `at < len`, so both pointers stay inside their ranges.
-        let (source, target) = unsafe { (from.add(at), to.add(at)) };
+        // SAFETY: `at < len`, so the pointer stays inside its range.
+        let source = unsafe { from.add(at) };
+        // SAFETY: as above.
+        let target = unsafe { to.add(at) };
         if whole {
             // SAFETY: eight bytes from `source` are inside the range and aligned, since `at - head` is a
             // multiple of eight; the caller promises validity for atomic loads.
@@ -296,8 +298,10 @@ unsafe fn store_bytes(from: *const u8, to: *mut u8, len: usize) {
     let mut at = 0;
     while at < len {
         let whole = at >= head && len - at >= WORD;
-        // SAFETY: `at < len`, so both pointers stay inside their ranges.
-        let (source, target) = unsafe { (from.add(at), to.add(at)) };
+        // SAFETY: `at < len`, so the pointer stays inside its range.
+        let source = unsafe { from.add(at) };
+        // SAFETY: as above.
+        let target = unsafe { to.add(at) };
         if whole {
             // SAFETY: eight bytes from `source` are inside the private range.
             let word = unsafe { source.cast::<u64>().read_unaligned() };

@@ -30,15 +30,14 @@ pub struct CommandLine {
 }
 
 macro_rules! given {
-    ($($(#[doc = $doc:literal])+ $field:ident ($placeholder:literal) = $default:literal;)+) => {
+    ($(#[doc = $doc:literal] $field:ident ($placeholder:literal) = $default:literal;)+) => {
         /// Every setting as text, if it was given.
         #[derive(Args, Deserialize, Default, Clone, Debug)]
         #[serde(default, deny_unknown_fields)]
         pub struct Given {
             $(
-                $(#[doc = $doc])+
-                #[doc = concat!("[default: ", $default, "]")]
-                #[arg(long, value_name = $placeholder)]
+                #[doc = $doc]
+                #[arg(long, value_name = $placeholder, help = concat!($doc, " [default: ", $default, "]").trim_ascii_start())]
                 #[serde(deserialize_with = "text")]
                 pub $field: Option<String>,
             )+
@@ -72,7 +71,7 @@ given! {
     listen("ADDR") = "127.0.0.1:7400";
     /// Data fabric: auto, verbs or shm
     fabric("FABRIC") = "auto";
-    /// RDMA device; without it the one that carries the listen address
+    /// RDMA device; empty = the one that carries the listen address
     device("NAME") = "";
     /// Memory for index and records, growing up to this
     memory("SIZE") = "1GiB";

@@ -57,7 +57,8 @@ fn describe(page: &mut Page, fabric: &FabricReport) {
 fn pool(pool: &PoolReport) -> String {
     let used = format_bytes(pool.used_bytes);
     let reserved = format_bytes(pool.reserved_bytes);
-    format!("{used} in use of {reserved} in {} chunks of {}", pool.chunks, format_bytes(pool.chunk_bytes))
+    let chunks = if pool.chunks == 1 { "chunk" } else { "chunks" };
+    format!("{used} in use of {reserved} ({} {chunks} of {})", pool.chunks, format_bytes(pool.chunk_bytes))
 }
 
 fn workers(page: &mut Page, info: &InfoReply) {

@@ -89,10 +89,8 @@ fn attempt(key: &[u8], context: &Context, output: &mut Output) -> Done {
 
 fn take_away(key: &[u8], context: &Context, output: &mut Output) -> Done {
     let session = context.session()?;
-    if session.lock_state(key)?.is_none() {
-        return Err(not_found(key));
-    }
-    if !session.break_lock(key)? {
+    let state = session.lock_state(key)?.ok_or_else(|| not_found(key))?;
+    if state.holder.is_none() || !session.break_lock(key)? {
         return Err(Failure::new(NOT_DONE, "free", format!("`{}` is held by nobody", crate::escape::escape(key))));
     }
     let mut json = json_bytes::object("key", key);

@@ -1,13 +1,12 @@
 //! A completion queue with its channel: polling, arming, sleeping.
 
-use super::context::Context;
+use super::context::{Context, unblock};
 use super::failure::{check, failed};
 use crate::fabric::FabricError;
 use rdma_sys::{
     ibv_ack_cq_events, ibv_comp_channel, ibv_cq, ibv_create_comp_channel, ibv_create_cq, ibv_destroy_comp_channel,
     ibv_destroy_cq, ibv_get_cq_event, ibv_poll_cq, ibv_req_notify_cq, ibv_wc,
 };
-use rustix::fs::OFlags;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -30,9 +29,7 @@ impl Channel {
         let raw = unsafe { ibv_create_comp_channel(context.raw()) };
         let raw = NonNull::new(raw).ok_or_else(|| failed("ibv_create_comp_channel", io::Error::last_os_error(), ""))?;
         let channel = Self { raw, context: Arc::clone(context) };
-        let flags = rustix::fs::fcntl_getfl(channel.fd()).map_err(|e| failed("F_GETFL of a completion channel", e.into(), ""))?;
-        rustix::fs::fcntl_setfl(channel.fd(), flags | OFlags::NONBLOCK)
-            .map_err(|e| failed("F_SETFL of a completion channel", e.into(), ""))?;
+        unblock(channel.fd(), "a completion channel")?;
         Ok(channel)
     }
 
@@ -63,6 +60,11 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn raw(&self) -> *mut ibv_cq {
         self.raw.as_ptr()
+    }
+
+    /// Its address, which names it in asynchronous events.
+    pub(super) fn address(&self) -> usize {
+        self.raw() as usize
     }
 }
 

@@ -6,7 +6,9 @@ use rdma_sys::{
     ibv_alloc_pd, ibv_close_device, ibv_context, ibv_dealloc_pd, ibv_device, ibv_device_attr, ibv_open_device, ibv_pd,
     ibv_port_attr, ibv_query_device, ibv_query_port,
 };
+use rustix::fs::OFlags;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -66,6 +68,27 @@ impl Context {
         check(code).map_err(|e| failed(format!("ibv_query_port {} port {number}", self.name), e, ""))?;
         Ok(attributes)
     }
+}
+
+impl Context {
+    /// The descriptor that becomes readable with an asynchronous event.
+    pub(super) fn events_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context is open while `self` lives.
+        let fd = unsafe { (*self.raw()).async_fd };
+        // SAFETY: the context owns the descriptor and closes it only when it is closed, after this borrow.
+        unsafe { BorrowedFd::borrow_raw(fd) }
+    }
+
+    /// Makes taking an event return at once when there is none.
+    pub(super) fn unblock_events(&self) -> Result<(), FabricError> {
+        unblock(self.events_fd(), "asynchronous events")
+    }
+}
+
+/// Sets `O_NONBLOCK`.
+pub(super) fn unblock(fd: BorrowedFd<'_>, what: &str) -> Result<(), FabricError> {
+    let flags = rustix::fs::fcntl_getfl(fd).map_err(|e| failed(format!("F_GETFL of {what}"), e.into(), ""))?;
+    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).map_err(|e| failed(format!("F_SETFL of {what}"), e.into(), ""))
 }
 
 impl Drop for Context {

@@ -1,6 +1,7 @@
 //! Finding the device, port and GID to use, and refusing what cannot work by its name.
 
 use super::context::{Context, ProtectionDomain};
+use super::events::{Ears, Events};
 use super::failure::failed;
 use super::gid::{self, Framing, GidEntry};
 use crate::fabric::FabricError;
@@ -21,6 +22,10 @@ const LINK_LAYER_ETHERNET: u8 = 2;
 
 /// An opened device, the port and GID in use, and what bounds its queues.
 pub(super) struct Hardware {
+    /// Ends its thread when it is dropped.
+    _events: Events,
+    /// The ports that hear of asynchronous events.
+    pub(super) ears: Arc<Ears>,
     pub(super) context: Arc<Context>,
     /// The domain of everything peers may read.
     pub(super) tenant: Arc<ProtectionDomain>,
@@ -130,7 +135,10 @@ impl Hardware {
         port: u8,
         entry: Option<GidEntry>,
     ) -> Result<Self, FabricError> {
+        let ears = Arc::new(Ears::default());
         Ok(Self {
+            _events: Events::start(context, &ears)?,
+            ears,
             context: Arc::clone(context),
             tenant: Arc::new(ProtectionDomain::new(context)?),
             port,

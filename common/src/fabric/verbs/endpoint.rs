@@ -128,6 +128,11 @@ impl Endpoint {
         self.reserved
     }
 
+    /// Number of its queue pair, while it has one.
+    pub(super) fn number(&self) -> Option<u32> {
+        self.pair.as_ref().map(QueuePair::number)
+    }
+
     pub(super) fn connect(&mut self, hardware: &Hardware, peer: &PeerInfo) -> Result<(), FabricError> {
         let path = Path::new(hardware, &self.local, peer)?;
         let (State::Opened, Some(pair)) = (self.state, &self.pair) else {
@@ -321,10 +326,9 @@ impl Endpoint {
         if self.closing || self.state == State::Broken {
             return;
         }
-        let number = self.pair.as_ref().map_or(0, QueuePair::number);
         tracing::warn!(
             endpoint = self.id.0,
-            queue_pair = number,
+            queue_pair = self.number(),
             status = wc.status,
             vendor_error = wc.vendor_err,
             work = %self.recent,

@@ -28,8 +28,9 @@ pub(super) fn hint() -> String {
     format!("the locked-memory limit is {limit}, {} bytes are pinned now (`ulimit -l unlimited` raises it)", account.pinned_bytes)
 }
 
+/// The kernel looks at the capabilities of the thread that registers.
 fn account() -> Account {
-    parse(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+    parse(&std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
 }
 
 fn parse(status: &str) -> Account {

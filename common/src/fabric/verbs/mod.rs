@@ -7,7 +7,8 @@
 //!   datapath   port endpoint               posting and completing, credits, order
 //!              post receive                work requests and receives
 //!              queue_pair completion_queue the calls themselves
-//!   aside      slots recent failure        ids, what the log tells, errors of calls
+//!   aside      events                      what the device says by itself
+//!              slots recent failure        ids, what the log tells, errors of calls
 //! ```
 //!
 //! Ownership gives the order of teardown: queue pair, completion queue, regions, domain, device.
@@ -18,8 +19,11 @@ mod connect;
 mod context;
 mod device;
 mod endpoint;
+mod events;
 mod failure;
 mod gid;
+#[cfg(test)]
+mod lab_tests;
 mod memlock;
 mod open;
 mod pinned;

@@ -3,6 +3,7 @@
 use super::completion_queue::CompletionQueue;
 use super::device::Hardware;
 use super::endpoint::{Endpoint, Parts, Posted, endpoint_of};
+use super::events::Alarm;
 use super::failure::failed;
 use super::open;
 use super::post::Scratch;
@@ -20,15 +21,17 @@ use std::time::Duration;
 pub(super) struct VerbsPort {
     // Endpoints go before the queue that they complete into.
     endpoints: Slots<Box<Endpoint>>,
-    queue: CompletionQueue,
+    pub(super) queue: CompletionQueue,
     hardware: Arc<Hardware>,
     spec: PortSpec,
     /// Completions that all endpoints together may have outstanding.
-    reserved: u32,
+    pub(super) reserved: u32,
     /// What was found while closing or falling asleep; the next poll begins with it.
     pending: Vec<Completion>,
     scratch: Scratch,
     waker: Waker,
+    /// What the device says of this port by itself.
+    alarm: Arc<Alarm>,
 }
 
 impl VerbsPort {
@@ -40,15 +43,20 @@ impl VerbsPort {
                 limit: hardware.completions_max.into(),
             });
         }
+        let queue = CompletionQueue::new(&hardware.context, spec.completions.max(1))?;
+        let waker = Waker::new().map_err(|e| failed("eventfd", e, ""))?;
+        let alarm = Arc::new(Alarm::new(waker.clone()));
+        hardware.ears.add(queue.queue().address(), &alarm);
         Ok(Self {
             endpoints: Slots::new(),
-            queue: CompletionQueue::new(&hardware.context, spec.completions.max(1))?,
+            queue,
             hardware: Arc::clone(hardware),
+            spec,
             reserved: 0,
             pending: Vec::new(),
             scratch: Scratch::default(),
-            waker: Waker::new().map_err(|e| failed("eventfd", e, ""))?,
-            spec,
+            waker,
+            alarm,
         })
     }
 
@@ -66,7 +74,7 @@ impl VerbsPort {
         Ok(())
     }
 
-    fn add(&mut self, parts: Parts) -> Result<EndpointId, FabricError> {
+    pub(super) fn add(&mut self, parts: Parts) -> Result<EndpointId, FabricError> {
         let ids_used_up = FabricError::Limit { what: "endpoints ever opened on one port", asked: 1, limit: 0 };
         let Some(id) = self.endpoints.next_id() else { return Err(ids_used_up) };
         self.scratch.reserve(parts.send_depth as usize);
@@ -104,12 +112,31 @@ impl VerbsPort {
     fn abandon(&mut self, id: EndpointId) {
         self.drain();
         if let Some(endpoint) = self.endpoints.get_mut(id) {
+            let number = endpoint.number();
             endpoint.destroy_pair();
+            number.into_iter().for_each(|number| self.alarm.forget(number));
         }
         // What it had completed is out of the queue before its share of the queue is given to others.
         self.drain();
         if let Some(endpoint) = self.endpoints.get_mut(id) {
             endpoint.flush(&mut self.pending);
+        }
+    }
+
+    /// What the device has said by itself.
+    #[cold]
+    fn heed(&mut self) {
+        let causes = self.alarm.hear();
+        for id in self.endpoints.ids() {
+            let Some(endpoint) = self.endpoints.get_mut(id) else { continue };
+            let named = endpoint.number().is_some_and(|number| causes.pairs.contains(&number));
+            if causes.queue || named {
+                endpoint.break_down(&mut self.pending);
+            }
+            // Completions are lost: those that come would not tell of all work.
+            if causes.queue {
+                self.abandon(id);
+            }
         }
     }
 }
@@ -159,6 +186,9 @@ impl Port for VerbsPort {
 
     fn poll(&mut self, out: &mut Vec<Completion>) -> usize {
         let before = out.len();
+        if self.alarm.is_raised() {
+            self.heed();
+        }
         out.append(&mut self.pending);
         for wc in self.queue.poll() {
             if let Some(endpoint) = self.endpoints.get_mut(endpoint_of(wc.wr_id)) {
@@ -227,5 +257,6 @@ impl Drop for VerbsPort {
         for endpoint in self.endpoints.ids() {
             self.close(endpoint);
         }
+        self.hardware.ears.remove(self.queue.queue().address());
     }
 }

@@ -89,7 +89,8 @@ mod tests {
             let id = slots.insert(round).unwrap();
             assert!(seen.insert(id));
             assert_eq!(slots.remove(id), Some(round));
-            assert_eq!((slots.get(id), slots.remove(id)), (None, None));
+            assert_eq!(slots.get(id), None);
+            assert_eq!(slots.remove(id), None);
         }
     }
 
