@@ -5,6 +5,7 @@ use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 /// Bytes of a 2 MiB hugepage.
 const HUGEPAGE_BYTES: usize = 2 << 20;
@@ -169,15 +170,17 @@ impl Mapping {
         if !seals.contains(SealFlags::SHRINK) {
             return Err(fail("F_GET_SEALS", io::Error::other("the peer's memory is not sealed against shrinking")));
         }
-        let length = file.metadata().map_err(|e| fail("fstat", e))?.len();
-        if bytes == 0 || length < bytes as u64 {
+        let about = file.metadata().map_err(|e| fail("fstat", e))?;
+        // The block size is the page size. Part of a hugepage could be mapped, but never unmapped again.
+        if bytes == 0 || about.len() < bytes as u64 || !(bytes as u64).is_multiple_of(about.blksize().max(1)) {
             return Err(MappingError::Length { what: what.into(), bytes });
         }
         let mut options = MmapOptions::new();
         options.len(bytes);
         let raw = if writable { options.map_raw(&file) } else { options.map_raw_read_only(&file) };
         let raw = raw.map_err(|e| fail("mmap", e))?;
-        Ok(Self { raw, file: Some(file), pages: PageKind::Normal, writable })
+        let pages = if about.blksize() > PAGE_BYTES as u64 { PageKind::Huge } else { PageKind::Normal };
+        Ok(Self { raw, file: Some(file), pages, writable })
     }
 
     fn whole_pages(what: &str, bytes: usize, page: usize) -> Result<usize, MappingError> {
@@ -237,6 +240,20 @@ impl Mapping {
     #[inline]
     pub(crate) fn pointer(&self) -> *mut u8 {
         self.raw.as_mut_ptr()
+    }
+
+    /// Puts private zero pages in the place of memory that a process lent which is gone: the memory itself is
+    /// free again, hugepages above all, while the address range stays valid for whoever still looks.
+    /// What is read from then on means nothing.
+    pub(crate) fn abandon(&self) -> io::Result<()> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let rights = if self.writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: the range is exactly the live mapping that `self` owns, and nothing else is in it. The kernel
+        // swaps the pages in one step with the same rights, so pointers into it stay valid, and what is lent
+        // by others is never behind a reference to bytes: `View` copies, whatever the bytes become.
+        let mapped = unsafe { mmap_anonymous(self.raw.as_mut_ptr().cast(), self.raw.len(), rights, flags) };
+        mapped.map(drop).map_err(io::Error::from)
     }
 
     /// Takes the descriptor out: the mapping lives on without it.

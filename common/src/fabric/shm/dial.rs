@@ -1,6 +1,6 @@
 //! The guest's side of the door.
 
-use super::door::FDS_MAX;
+use super::handing::FDS_MAX;
 use super::wire::{FromDoor, Grant, PACKET_BYTES, ToDoor, Welcome};
 use super::{FabricError, call_failed, handshake};
 use crate::fabric::{PeerInfo, ShmTicket};

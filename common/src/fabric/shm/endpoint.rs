@@ -101,8 +101,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether the chain can be posted now as a whole.
-    pub(super) fn admit(&mut self, chain: &[WorkRequest<'_>]) -> Result<(), PostError> {
+    /// Whether the chain can be posted now as a whole; the ring entries that it takes.
+    pub(super) fn admit(&mut self, chain: &[WorkRequest<'_>]) -> Result<u64, PostError> {
         if self.state != State::Ready {
             return Err(PostError::Broken);
         }
@@ -117,10 +117,10 @@ impl Endpoint {
         let credit = match &mut self.lanes {
             Some(Lanes { immediates_out: Some(ring), .. }) => &mut ring.credit,
             Some(Lanes { messages_out: Some(ring), .. }) => &mut ring.credit,
-            _ => return Ok(()),
+            _ => return Ok(0),
         };
         match credit.has(entries) {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(entries),
             Ok(false) => {
                 self.starved = true;
                 Err(full(self.room()))
@@ -151,7 +151,7 @@ impl Endpoint {
         }
     }
 
-    /// Wakes the peer if it sleeps. What was published before is seen by it either way.
+    /// After entries were published, and only then: wakes the peer if it sleeps.
     #[inline]
     pub(super) fn ring(&mut self) {
         if self.lanes.as_mut().is_some_and(|lanes| lanes.peer.must_ring()) {

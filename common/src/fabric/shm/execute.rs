@@ -27,16 +27,16 @@ fn read(regions: &Snapshot, into: &Lent, from: RemoteAddr) -> Ended {
     let done = regions
         .find(from.rkey)
         .is_some_and(|region| usize::try_from(from.addr).is_ok_and(|offset| region.view.copy_to_lent(offset, into).is_ok()));
-    // What is read after this Done was there after it.
+    // What is looked at after this `Done` is no older than what it brought.
     fence(Ordering::Acquire);
-    (if done { Status::Ok } else { Status::RemoteAccess }, 0)
+    (if done && !regions.lost() { Status::Ok } else { Status::RemoteAccess }, 0)
 }
 
 #[inline]
 fn atomic(regions: &Snapshot, at: RemoteAddr, operation: impl Fn(&View, usize) -> Result<u64, OutOfView>) -> Ended {
     let region = regions.find(at.rkey).filter(|region| region.atomic);
     match region.zip(usize::try_from(at.addr).ok()).map(|(region, offset)| operation(&region.view, offset)) {
-        Some(Ok(old)) => (Status::Ok, old),
+        Some(Ok(old)) if !regions.lost() => (Status::Ok, old),
         _ => (Status::RemoteAccess, 0),
     }
 }

@@ -180,7 +180,7 @@ impl Side for GuestSide {
     fn connect(&self, core: &mut Core, id: EndpointId, peer: &PeerInfo) -> Result<(), FabricError> {
         let ticket = ticket(peer)?;
         let endpoint = core.endpoint(id).filter(|endpoint| endpoint.state == State::Opened);
-        let posts = endpoint.ok_or_else(|| unsupported("connecting an endpoint that is not freshly opened"))?.posts;
+        let posts = endpoint.ok_or_else(|| handshake("the endpoint is unknown, connected already, or has failed"))?.posts;
         let (_, welcome, fds) = dial(&ticket.socket, ToDoor::Endpoint(ticket.token))?;
         let (socket, lanes) = accept(posts, &welcome, fds)?;
         let receives = lanes.is_some();

@@ -2,15 +2,16 @@
 
 use super::bell::Sleeper;
 use super::core::Core;
-use super::door::{Door, reopen_read_only};
+use super::door::Door;
 use super::endpoint::{Endpoint, Posts, State};
+use super::handing::reopen_read_only;
 use super::lanes::Lanes;
 use super::ledger::{Handover, Ledger};
 use super::port::{ShmPort, Side};
 use super::shape::{RING_ENTRIES_MAX, SLEEPER, Shape};
 use super::table::{STAGING_BIT, Table};
 use super::wire::Welcome;
-use super::{FabricError, call_failed, info, unsupported};
+use super::{FabricError, call_failed, handshake, info, unsupported};
 use crate::fabric::{
     Access, EndpointId, EndpointSpec, Fabric, FabricInfo, Opened, PeerInfo, Port, PortSpec, Registered, RemoteAddr, RemoteRegion,
     Role, ShmTicket, Staging,
@@ -239,7 +240,7 @@ impl Side for HostSide {
                 endpoint.state = State::Ready;
                 Ok(())
             }
-            _ => Err(unsupported("connecting an endpoint that is not freshly opened")),
+            _ => Err(handshake("the endpoint is unknown, connected already, or has failed")),
         }
     }
 

@@ -19,7 +19,7 @@
 //! | `bell` | the sleeper word: no wake-up is lost, none is sent in vain |
 //! | `lanes`, `endpoint`, `execute` | one end of a connection, and what a post does |
 //! | `core`, `port`, `sleep` | many of them: post, poll, sleep, close |
-//! | `wire`, `ledger`, `door`, `dial` | the handshake, both ends |
+//! | `wire`, `ledger`, `callers`, `handing`, `door`, `dial` | the handshake, both ends |
 //! | `host`, `guest` | the two fabrics |
 //!
 //! *What a hostile client can do.* Everything it can write (A, its end of the socket, the door) is checked
@@ -32,12 +32,14 @@
 //! process. Cells it can write: clients of one tenant are trusted with that tenant's cells.
 
 mod bell;
+mod callers;
 mod core;
 mod dial;
 mod door;
 mod endpoint;
 mod execute;
 mod guest;
+mod handing;
 mod host;
 mod lanes;
 mod ledger;

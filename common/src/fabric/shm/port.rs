@@ -87,12 +87,15 @@ impl Core {
     fn post(&mut self, id: EndpointId, chain: &mut Vec<WorkRequest<'_>>) -> Result<(), PostError> {
         self.regions.renew();
         let (endpoint, regions, queue) = self.for_post(id).ok_or(PostError::Unknown)?;
-        if let Err(refused) = endpoint.admit(chain) {
-            if let Some(misbehaved) = endpoint.suspect.take() {
-                self.broken(id, misbehaved.0);
+        let entries = match endpoint.admit(chain) {
+            Ok(entries) => entries,
+            Err(refused) => {
+                if let Some(misbehaved) = endpoint.suspect.take() {
+                    self.broken(id, misbehaved.0);
+                }
+                return Err(refused);
             }
-            return Err(refused);
-        }
+        };
         endpoint.starved = false;
         endpoint.queued += chain.len() as u32;
         let mut chain = chain.drain(..);
@@ -109,7 +112,9 @@ impl Core {
             let event = Event::Done { id: request.id, status: Status::Flushed, old: 0 };
             queue.push_back(Completion { endpoint: id, event });
         }
-        endpoint.ring();
+        if entries > 0 {
+            endpoint.ring();
+        }
         Ok(())
     }
 

@@ -30,7 +30,10 @@ type Regions = Vec<Option<Entry>>;
 
 /// The regions of a fabric.
 pub(super) struct Table {
+    /// Rises with every change.
     epoch: AtomicU64,
+    /// Rises when all that was lent is lost.
+    losses: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -43,7 +46,7 @@ struct Inner {
 impl Table {
     pub(super) fn new() -> Self {
         let inner = Inner { regions: Arc::default(), generations: Vec::new(), free: VecDeque::new() };
-        Self { epoch: AtomicU64::new(0), inner: Mutex::new(inner) }
+        Self { epoch: AtomicU64::new(0), losses: AtomicU64::new(0), inner: Mutex::new(inner) }
     }
 
     /// Host: adds a region under a new rkey.
@@ -90,9 +93,17 @@ impl Table {
         self.put(&mut self.inner.lock(), Entry { rkey, view, atomic });
     }
 
-    /// Guest: the host is gone, and so is all that it lent.
+    /// Guest: the host is gone, and so is all that it lent. Ports that still hold a snapshot hold no memory of
+    /// the host any more, and notice it: see [`Snapshot::lost`].
     pub(super) fn clear(&self) {
-        self.inner.lock().regions = Arc::default();
+        let mut inner = self.inner.lock();
+        self.losses.fetch_add(1, Ordering::SeqCst);
+        for region in inner.regions.iter().flatten() {
+            if let Err(refused) = region.view.mapping().abandon() {
+                tracing::warn!(error = %refused, "a lost region stays mapped until its ports are used or closed");
+            }
+        }
+        inner.regions = Arc::default();
         self.changed();
     }
 
@@ -111,7 +122,7 @@ impl Table {
         self.changed();
     }
 
-    /// Called with the lock held, or after it was: a port that sees the new epoch takes the lock anyway.
+    /// Called with the lock held.
     fn changed(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
     }
@@ -126,27 +137,36 @@ fn find(regions: &Regions, rkey: u32) -> Option<&Entry> {
 pub(super) struct Snapshot {
     table: Arc<Table>,
     epoch: u64,
+    losses: u64,
     regions: Arc<Regions>,
 }
 
 impl Snapshot {
     pub(super) fn new(table: Arc<Table>) -> Self {
-        let (epoch, regions) = Self::take(&table);
-        Self { table, epoch, regions }
+        let mut snapshot = Self { table, epoch: 0, losses: 0, regions: Arc::default() };
+        snapshot.take();
+        snapshot
     }
 
-    fn take(table: &Table) -> (u64, Arc<Regions>) {
-        // The epoch first: a change in between is seen again at the next renewal.
-        let epoch = table.epoch.load(Ordering::Acquire);
-        (epoch, Arc::clone(&table.inner.lock().regions))
+    fn take(&mut self) {
+        let inner = self.table.inner.lock();
+        self.epoch = self.table.epoch.load(Ordering::Acquire);
+        self.losses = self.table.losses.load(Ordering::Acquire);
+        self.regions = Arc::clone(&inner.regions);
     }
 
     /// Takes a new one if the table has changed. One load when it has not.
     #[inline]
     pub(super) fn renew(&mut self) {
         if self.table.epoch.load(Ordering::Acquire) != self.epoch {
-            (self.epoch, self.regions) = Self::take(&self.table);
+            self.take();
         }
+    }
+
+    /// Whether the snapshot's memory was lost. Asked after an access: the loss is told before any byte changes.
+    #[inline]
+    pub(super) fn lost(&self) -> bool {
+        self.table.losses.load(Ordering::Relaxed) != self.losses
     }
 
     /// The region that `rkey` names.
@@ -186,9 +206,13 @@ mod tests {
         snapshot.renew();
         assert!(snapshot.find(rkey).is_some_and(|entry| entry.atomic));
         let mapping = Arc::downgrade(snapshot.find(rkey).unwrap().view.mapping());
+        snapshot.find(rkey).unwrap().view.store(0, 7).unwrap();
+        assert!(!snapshot.lost());
         table.clear();
-        assert!(mapping.upgrade().is_some());
+        // Still valid to look at, but what is there is not the host's.
+        assert!(snapshot.lost());
+        assert_eq!(snapshot.find(rkey).unwrap().view.load(0), Ok(0));
         snapshot.renew();
-        assert!(mapping.upgrade().is_none());
+        assert!(!snapshot.lost() && snapshot.find(rkey).is_none() && mapping.upgrade().is_none());
     }
 }
