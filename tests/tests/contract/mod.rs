@@ -1,4 +1,7 @@
 //! A server's and a client's fabric in one process, and the shortest way to do things with them.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod raw;
 
 use sidewire_common::fabric::{
     Access, Completion, EndpointId, EndpointSpec, Event, Fabric, FabricChoice, FabricKind, Opened, Port, PortSpec, PostError,
