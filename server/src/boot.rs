@@ -36,7 +36,7 @@ const CONTROL_THREADS: usize = 2;
 const WAITING_MAX: usize = 128;
 /// Time for open requests to be answered once the server stops.
 const REQUESTS_END: Duration = Duration::from_secs(3);
-/// How often it is looked whether all workers live.
+/// How often it is looked whether all threads live.
 const WATCH: Duration = Duration::from_secs(1);
 
 /// Why the server did not start or did not go on.
@@ -74,8 +74,8 @@ pub enum BootError {
     #[error("the control plane failed: {0}")]
     Control(#[from] tonic::transport::Error),
     /// A thread ended that must not.
-    #[error("a worker thread has ended unexpectedly; its last log lines say why")]
-    WorkerEnded,
+    #[error("a thread that serves has ended unexpectedly; the last lines of the log say why")]
+    ThreadEnded,
 }
 
 fn listen_hint(error: &io::Error) -> &'static str {
@@ -163,8 +163,8 @@ async fn serve(listener: TcpListener, running: Running, mut signals: Signals) ->
             tracing::info!(signal, "stopping; a second signal stops at once");
             None
         }
-        ended = &mut serving => Some(ended.map_or(BootError::WorkerEnded, |end| end.err().map_or(BootError::WorkerEnded, Into::into))),
-        () = worker_ended(&core) => Some(BootError::WorkerEnded),
+        ended = &mut serving => Some(ended.map_or(BootError::ThreadEnded, |end| end.err().map_or(BootError::ThreadEnded, Into::into))),
+        () = thread_ended(&core) => Some(BootError::ThreadEnded),
     };
     core.leases.begin_stop();
     drop(core);
@@ -192,8 +192,8 @@ async fn serve(listener: TcpListener, running: Running, mut signals: Signals) ->
     }
 }
 
-async fn worker_ended(core: &Core) {
-    while !core.workers.any_ended() {
+async fn thread_ended(core: &Core) {
+    while !core.workers.any_ended() && !core.leases.has_ended() {
         tokio::time::sleep(WATCH).await;
     }
 }

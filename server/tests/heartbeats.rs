@@ -116,7 +116,10 @@ async fn who_beats_lives_and_who_falls_silent_is_told_and_swept() {
     let told = heart.answer(LEASE * 3).expect("a word of the sweep");
     assert_eq!((told.verdict, told.number), (Verdict::Unknown, 0));
     assert!(silent.elapsed() > LEASE / 2, "{:?}", silent.elapsed());
-    assert_eq!(server.info().await.clients_swept, 1);
+    while server.info().await.clients_swept == 0 {
+        assert!(silent.elapsed() < LEASE * 5, "it was told and not swept");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

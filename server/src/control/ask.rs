@@ -46,7 +46,7 @@ mod tests {
     #[tokio::test]
     async fn all_replies_are_awaited() {
         let sent = |reply: Sender<u32>| {
-            std::thread::spawn(move || (0..3).for_each(|n| drop(reply.send(n))));
+            std::thread::spawn(move || (0..3).for_each(|n| reply.send(n).unwrap()));
             Ok(())
         };
         assert_eq!(ask_all("workers", 3, sent).await.unwrap(), [0, 1, 2]);

@@ -66,8 +66,7 @@ mod tests {
 
     #[test]
     fn zero_and_the_retired_mark_are_never_given_out() {
-        let mut ids = HolderIds::default();
-        ids.next = HOLDER_MAX;
+        let mut ids = HolderIds { next: HOLDER_MAX, ..HolderIds::default() };
         assert_eq!((ids.take(), ids.take()), (Some(HOLDER_MAX), Some(1)));
     }
 }

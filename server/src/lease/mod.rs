@@ -67,8 +67,13 @@ pub enum LeaseError {
     #[error("cannot start the lease thread: {0}")]
     Thread(#[from] std::io::Error),
     /// No port.
-    #[error("cannot open the heartbeat port: {0}")]
+    #[error("cannot open the heartbeat port: {}{}", .0, port_hint(.0))]
     Fabric(#[from] FabricError),
+}
+
+/// The port is as large as the number of clients demands.
+fn port_hint(error: &FabricError) -> &'static str {
+    if matches!(error, FabricError::Limit { .. }) { "; lower --clients-max" } else { "" }
 }
 
 /// The running lease thread.
@@ -111,6 +116,12 @@ impl Leases {
         let taken = self.orders.send(order).is_ok();
         self.waker.wake();
         taken
+    }
+
+    /// Whether the thread has ended before it was told to.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.lock().as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// From now on nobody is admitted, and every answer says that the server is stopping.

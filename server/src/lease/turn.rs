@@ -28,6 +28,8 @@ const _: () = assert!(TURNS_PER_LEASE > super::table::STALL_PART);
 const EPOCH_PACE: Duration = Duration::from_millis(20);
 /// Batches of completions taken in one turn, so that a client that floods cannot hold up the others' judgement.
 const BATCHES_PER_TURN: u32 = 16;
+/// Orders taken in one turn, for the same reason: opening an endpoint takes a while.
+const ORDERS_PER_TURN: u32 = 16;
 
 /// The thread's state.
 pub(super) struct Turn {
@@ -82,7 +84,11 @@ impl Turn {
             self.judge(now);
             self.move_sweeps(now);
             self.move_epoch(now);
-            let sleep = if self.sweeps.is_idle() { longest } else { TURN_SWEEPING };
+            let sleep = match (self.orders.is_empty(), self.sweeps.is_idle()) {
+                (true, true) => longest,
+                (true, false) => TURN_SWEEPING,
+                (false, _) => Duration::ZERO,
+            };
             if let Err(error) = self.port.sleep(sleep) {
                 tracing::error!(%error, "the lease thread cannot wait for heartbeats");
                 std::thread::sleep(sleep);
@@ -91,7 +97,7 @@ impl Turn {
     }
 
     fn take_orders(&mut self, now: BootInstant) -> ControlFlow<()> {
-        loop {
+        for _ in 0..ORDERS_PER_TURN {
             match self.orders.try_recv() {
                 Ok(Order::OpenBeat { client, peer, reply }) => drop(reply.send(self.open_beat(client, &peer))),
                 Ok(Order::Detach { client, reply }) => {
@@ -106,6 +112,7 @@ impl Turn {
                 Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
             }
         }
+        ControlFlow::Continue(())
     }
 
     fn open_beat(&mut self, client: ClientId, peer: &PeerInfo) -> Result<PeerInfo, FabricError> {
@@ -141,7 +148,13 @@ impl Turn {
             Event::Done { id, status, old } => self.locks.done(now, &mut *self.port, id, status, old),
             Event::Message { slot } => self.take_message(now, endpoint, slot),
             Event::Broken if self.locks.owns(endpoint) => self.locks.broken(now, &mut *self.port),
-            Event::Broken => self.close_end(endpoint, "it broke"),
+            // Nothing to warn of: a client that leaves closes its end before it detaches.
+            Event::Broken => {
+                if let Some(client) = self.beats.client_of(endpoint) {
+                    tracing::debug!(client = %client, "heartbeat endpoint broke; the client's lease runs on");
+                    self.beats.close(&mut *self.port, client);
+                }
+            }
             Event::Written { .. } => self.close_end(endpoint, "the peer wrote where it may only send"),
         }
     }
