@@ -2,7 +2,7 @@
 
 use super::device::Hardware;
 use super::gid;
-use crate::fabric::{FabricError, FabricKind, PeerInfo, VerbsPeer};
+use crate::fabric::{FabricError, PeerInfo, VerbsPeer};
 use rdma_sys::ibv_mtu;
 
 /// Values of 24 bits: queue pair numbers and packet sequence numbers.
@@ -60,7 +60,8 @@ impl Path {
     /// When a field of `peer` cannot be right, or this end's GID is gone.
     pub(super) fn new(hardware: &Hardware, local: &LocalEnd, peer: &PeerInfo) -> Result<Self, FabricError> {
         let PeerInfo::Verbs(peer) = peer else {
-            return Err(FabricError::Handshake { kind: FabricKind::Verbs, reason: "the peer offers no queue pair".into() });
+            let value = format!("{peer:?}");
+            return Err(FabricError::Peer { field: "kind of endpoint", value, expected: "a queue pair".into() });
         };
         validate(peer, hardware.ethernet)?;
         let entry = hardware.gid_now()?;

@@ -1,20 +1,14 @@
 //! Finding the device, port and GID to use, and refusing what cannot work by its name.
 
 use super::context::{Context, ProtectionDomain};
+use super::device_list::{DeviceList, Listed};
 use super::events::{Ears, Events};
-use super::failure::failed;
 use super::gid::{self, Framing, GidEntry};
 use crate::fabric::FabricError;
 use crate::limits::READ_DEPTH;
-use rdma_sys::{
-    ibv_atomic_cap, ibv_device, ibv_device_attr, ibv_free_device_list, ibv_get_device_list, ibv_get_device_name, ibv_mtu,
-    ibv_port_attr, ibv_port_state, ibv_transport_type,
-};
-use std::ffi::{CStr, c_int};
-use std::io;
-use std::marker::PhantomData;
+use rdma_sys::{ibv_atomic_cap, ibv_device_attr, ibv_mtu, ibv_port_attr, ibv_port_state, ibv_transport_type};
+use std::ffi::c_int;
 use std::net::IpAddr;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// `link_layer` of an Ethernet port: an anonymous `enum` in `verbs.h`, which the bindings lack.
@@ -35,7 +29,9 @@ pub(super) struct Hardware {
     pub(super) mtu_bytes: u32,
     /// Zero on an InfiniBand port without a table.
     pub(super) gid: [u8; 16],
-    pub(super) gid_table_len: u32,
+    /// Where the GID was when the device was opened: where to look first.
+    gid_index: u32,
+    gid_table_len: u32,
     pub(super) completions_max: u32,
     pub(super) queue_depth_max: u32,
     pub(super) initiator_depth: u8,
@@ -50,7 +46,7 @@ impl Hardware {
         if !self.ethernet && self.gid == [0; 16] {
             return Ok(GidEntry { index: 0, gid: self.gid, framing: Framing::Native });
         }
-        gid::find(&self.context, self.port, self.gid_table_len, &self.gid).ok_or_else(|| FabricError::NoDevice {
+        gid::find(&self.context, self.port, self.gid_table_len, &self.gid, self.gid_index).ok_or_else(|| FabricError::NoDevice {
             reason: format!("{} port {} no longer carries {}", self.context.name(), self.port, gid::text(&self.gid)),
         })
     }
@@ -117,7 +113,7 @@ impl Hardware {
             // A named InfiniBand port is reached by its LID, whatever address the control plane has.
             Some(_) if named && !ethernet => gid::best(context, port, gid_table_len),
             Some(address) => {
-                let found = gid::find(context, port, gid_table_len, &gid::of_address(address));
+                let found = gid::find(context, port, gid_table_len, &gid::of_address(address), 0);
                 Some(found.ok_or_else(|| format!("does not carry {address}"))?)
             }
             None => gid::best(context, port, gid_table_len),
@@ -146,6 +142,7 @@ impl Hardware {
             lid: state.lid,
             mtu_bytes: mtu_bytes(state.active_mtu),
             gid: entry.map_or([0; 16], |e| e.gid),
+            gid_index: entry.map_or(0, |e| e.index),
             gid_table_len: u32::try_from(state.gid_tbl_len).unwrap_or(0),
             completions_max: bound(attributes.max_cqe),
             queue_depth_max: bound(attributes.max_qp_wr),
@@ -168,75 +165,6 @@ fn read_depth(device: c_int) -> u8 {
 
 fn mtu_bytes(mtu: ibv_mtu::Type) -> u32 {
     128 << mtu.clamp(ibv_mtu::IBV_MTU_256, ibv_mtu::IBV_MTU_4096)
-}
-
-/// The devices of this host.
-struct DeviceList {
-    raw: NonNull<*mut ibv_device>,
-    len: usize,
-}
-
-impl DeviceList {
-    fn read() -> Result<Self, FabricError> {
-        let mut count: c_int = 0;
-        // SAFETY: `count` is exclusive and of the type that is filled.
-        let raw = unsafe { ibv_get_device_list(&raw mut count) };
-        match NonNull::new(raw) {
-            Some(raw) => Ok(Self { raw, len: usize::try_from(count).unwrap_or(0) }),
-            None => {
-                let error = io::Error::last_os_error();
-                if error.raw_os_error() == Some(rustix::io::Errno::NOSYS.raw_os_error()) {
-                    let reason = "the kernel has no RDMA support loaded (module ib_uverbs)".into();
-                    return Err(FabricError::NoDevice { reason });
-                }
-                Err(failed("ibv_get_device_list", error, ""))
-            }
-        }
-    }
-
-    fn devices(&self) -> impl Iterator<Item = Listed<'_>> {
-        (0..self.len).map(|index| self.device(index))
-    }
-
-    fn device(&self, index: usize) -> Listed<'_> {
-        assert!(index < self.len);
-        // SAFETY: the list has `len` entries and `index` is below that (asserted).
-        let place = unsafe { self.raw.add(index) };
-        // SAFETY: an initialised entry of the list, which lives as long as `self`.
-        let device = unsafe { place.read() };
-        let raw = NonNull::new(device).expect("entries below the list's length are devices");
-        // SAFETY: an entry of a living list.
-        let name = unsafe { ibv_get_device_name(raw.as_ptr()) };
-        // SAFETY: the name is a terminated string inside the device, which lives as long as the list.
-        let name = unsafe { CStr::from_ptr(name) };
-        Listed { raw, name: name.to_string_lossy().into_owned(), _list: PhantomData }
-    }
-}
-
-/// A device of a living list.
-struct Listed<'a> {
-    raw: NonNull<ibv_device>,
-    name: String,
-    _list: PhantomData<&'a DeviceList>,
-}
-
-impl Listed<'_> {
-    fn transport(&self) -> ibv_transport_type::Type {
-        // SAFETY: the list that holds the device is borrowed for as long as `self` lives.
-        unsafe { (*self.raw.as_ptr()).transport_type }
-    }
-
-    fn open(&self) -> Result<Context, FabricError> {
-        // SAFETY: as above.
-        unsafe { Context::open(self.raw, self.name.clone()) }
-    }
-}
-
-impl Drop for DeviceList {
-    fn drop(&mut self) {
-        // SAFETY: returned by `ibv_get_device_list`, freed only here; opened contexts keep their devices.
-        unsafe { ibv_free_device_list(self.raw.as_ptr()) };
-    }
 }
 
 #[cfg(test)]

@@ -37,9 +37,11 @@ pub(super) fn text(gid: &[u8; 16]) -> String {
     Ipv6Addr::from(*gid).to_string()
 }
 
-/// The entry of `port` that carries `gid`, RoCE v2 before v1.
-pub(super) fn find(context: &Context, port: u8, table_len: u32, gid: &[u8; 16]) -> Option<GidEntry> {
-    entries(context, port, table_len).into_iter().filter(|e| e.gid == *gid).max_by_key(|e| e.framing)
+/// The entry of `port` that carries `gid`, RoCE v2 before v1. It is probably at index `first`.
+pub(super) fn find(context: &Context, port: u8, table_len: u32, gid: &[u8; 16], first: u32) -> Option<GidEntry> {
+    let wanted = |entry: &GidEntry| entry.gid == *gid;
+    let likely = entry(context, port, first).filter(wanted).filter(|e| e.framing == Framing::RoceV2);
+    likely.or_else(|| entries(context, port, table_len).into_iter().filter(wanted).max_by_key(|e| e.framing))
 }
 
 /// The entry of `port` to use when no address was named.
@@ -59,13 +61,15 @@ fn rank(entry: &GidEntry) -> (u8, Framing) {
 }
 
 /// All entries in use.
-pub(super) fn entries(context: &Context, port: u8, table_len: u32) -> Vec<GidEntry> {
-    let used = |index| {
-        let gid = query(context, port, index)?;
-        let framing = framing(context.name(), port, index)?;
-        Some(GidEntry { index, gid, framing })
-    };
-    (0..table_len.min(INDEXES_MAX)).filter_map(used).collect()
+fn entries(context: &Context, port: u8, table_len: u32) -> Vec<GidEntry> {
+    (0..table_len.min(INDEXES_MAX)).filter_map(|index| entry(context, port, index)).collect()
+}
+
+/// The entry at `index`, if it is in use.
+fn entry(context: &Context, port: u8, index: u32) -> Option<GidEntry> {
+    let gid = query(context, port, index)?;
+    let framing = framing(context.name(), port, index)?;
+    Some(GidEntry { index, gid, framing })
 }
 
 fn query(context: &Context, port: u8, index: u32) -> Option<[u8; 16]> {

@@ -1,9 +1,10 @@
 //! Real verbs: libibverbs, reliable-connected queue pairs. The only importer of `rdma-sys`.
 //!
 //! ```text
-//!   set-up     device gid context          which device, port and GID; protection domains
+//!   set-up     device device_list gid      which device, port and GID
+//!              context                     what is open; protection domains
 //!              region memlock pinned       registered memory
-//!              connect open                what a role is made of; the path to a peer
+//!              open connect transitions    what a role is made of; the path to a peer; queue pair states
 //!   datapath   port endpoint               posting and completing, credits, order
 //!              post receive                work requests and receives
 //!              queue_pair completion_queue the calls themselves
@@ -18,6 +19,7 @@ mod completion_queue;
 mod connect;
 mod context;
 mod device;
+mod device_list;
 mod endpoint;
 mod events;
 mod failure;
@@ -34,6 +36,7 @@ mod receive;
 mod recent;
 mod region;
 mod slots;
+mod transitions;
 
 use super::{
     Access, AtomicExecutor, Fabric, FabricError, FabricInfo, FabricKind, PeerInfo, Port, PortSpec, Registered, RemoteAddr,
@@ -119,9 +122,10 @@ impl Fabric for Device {
     fn link(&self, invitation: &PeerInfo) -> Result<(), FabricError> {
         match invitation {
             PeerInfo::Unneeded => Ok(()),
-            _ => Err(FabricError::Handshake {
-                kind: FabricKind::Verbs,
-                reason: "the server offers an invitation of another fabric".into(),
+            other => Err(FabricError::Peer {
+                field: "invitation",
+                value: format!("{other:?}"),
+                expected: "none: the peer's fabric is not verbs".into(),
             }),
         }
     }
