@@ -168,18 +168,22 @@ pub(crate) struct Inner {
 impl Inner {
     /// Ends the heartbeat and detaches, once.
     fn end(&self) -> Result<(), Error> {
-        self.shared.stop();
         let Some(thread) = self.heartbeat.lock().take() else { return Ok(()) };
+        self.shared.stop();
+        let attached = self.shared.attached();
+        // Before the heartbeat's endpoint goes: the server takes a farewell for what it is.
+        let detached = if attached.has_ended() {
+            Ok(())
+        } else {
+            let (client_id, incarnation) = (attached.terms.client.to_bytes().to_vec(), attached.terms.incarnation.0);
+            let request = v1::DetachRequest { client_id, incarnation };
+            self.shared.control.detach(DETACH_LIMIT, request).map_err(|e| e.into_error(self.shared.server()))
+        };
+        self.shared.ended("the client has detached");
+        self.shared.wake_heartbeat();
         // It ends by itself; that it panicked matters to nobody here.
         let _ = thread.join();
-        let attached = self.shared.attached();
-        if attached.has_ended() {
-            return Ok(());
-        }
-        attached.end();
-        let terms = &attached.terms;
-        let request = v1::DetachRequest { client_id: terms.client.to_bytes().to_vec(), incarnation: terms.incarnation.0 };
-        self.shared.control.detach(DETACH_LIMIT, request).map_err(|e| e.into_error(self.shared.server()))
+        detached
     }
 }
 
@@ -232,7 +236,7 @@ impl Client {
     /// # Errors
     /// As [`session`](Self::session).
     pub fn async_client(&self) -> Result<AsyncClient, Error> {
-        AsyncClient::start(self.clone())
+        AsyncClient::start(Arc::clone(&self.inner))
     }
 
     /// Sums over all sessions, ended ones included.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
@@ -83,12 +84,35 @@ fn reason_of(status: &Status) -> String {
     }
 }
 
+/// The runtime of the control plane. It may be dropped anywhere, within another runtime too, so it never waits for
+/// its threads.
+pub(crate) struct Background(Option<Runtime>);
+
+impl Background {
+    /// Runs a future to its end.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.0.as_ref().expect("taken by drop alone").spawn(future)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// One server's control plane. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Control {
     address: Address,
     channel: Channel,
-    runtime: Arc<Runtime>,
+    runtime: Arc<Background>,
 }
 
 impl Control {
@@ -106,7 +130,7 @@ impl Control {
             let _inside = runtime.enter();
             endpoint.connect_lazy()
         };
-        Ok(Self { address, channel, runtime: Arc::new(runtime) })
+        Ok(Self { address, channel, runtime: Arc::new(Background(Some(runtime))) })
     }
 
     /// The server's address.
@@ -115,7 +139,7 @@ impl Control {
     }
 
     /// The runtime, for work that goes on in the background.
-    pub fn runtime(&self) -> &Arc<Runtime> {
+    pub fn runtime(&self) -> &Arc<Background> {
         &self.runtime
     }
 

@@ -4,7 +4,6 @@ use crate::error::Error;
 use crate::op::{Counter, Done, Get, Lock, ReadTag, WriteOp};
 use crate::slab::{Slab, SlabKey};
 use sidewire_common::clock::BootInstant;
-use sidewire_common::fabric::EndpointId;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::request::Request;
 use sidewire_common::memory::Buffer;
@@ -168,7 +167,6 @@ pub(crate) enum Purpose {
 pub(crate) struct Posted {
     pub op: SlabKey,
     pub purpose: Purpose,
-    pub endpoint: EndpointId,
     pub buffer: Option<Buffer>,
 }
 

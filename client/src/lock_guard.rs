@@ -47,11 +47,6 @@ impl LockGuard {
         self.taken.word.token()
     }
 
-    /// The lease that it rests on.
-    pub(crate) fn attached(&self) -> &Arc<Attached> {
-        &self.attached
-    }
-
     /// Whether the lock is surely still held, as far as the lease tells.
     #[must_use]
     pub fn is_held(&self) -> bool {

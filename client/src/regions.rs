@@ -4,6 +4,7 @@ use crate::error::Error;
 use sidewire_common::fabric::{RemoteAddr, RemoteRegion};
 use sidewire_common::layout::counter_cell::CELL_BYTES;
 use sidewire_common::layout::location::Place;
+use sidewire_common::layout::record::UNIT_BYTES;
 use sidewire_proto::convert::{RegionUse, UsedRegion};
 
 /// The regions of one layout epoch.
@@ -49,6 +50,13 @@ impl RegionTable {
     #[inline]
     pub fn at(&self, place: Place, offset: u64, bytes: u64) -> Option<RemoteAddr> {
         self.chunks.get(usize::from(place.chunk))?.as_ref()?.at(place.offset() + offset, bytes)
+    }
+
+    /// `bytes` bytes of chunk 0 for raw reads, `step` units from its start as far as it is long enough.
+    pub fn sample(&self, bytes: u64, step: u64) -> Option<RemoteAddr> {
+        let chunk = self.chunks.first()?.as_ref()?;
+        let choices = chunk.bytes.checked_sub(bytes)? / UNIT_BYTES as u64 + 1;
+        chunk.at(step % choices * UNIT_BYTES as u64, bytes)
     }
 
     /// A cell's word.

@@ -9,7 +9,6 @@ use crate::op::{Counter, CounterGoal, Done, Found, Lock, LockGoal, Record, check
 use crate::pipeline::{Operation, OperationId, Outcome};
 use crate::raw::RawFabric;
 use crate::retry::Backoff;
-use crate::slab::SlabKey;
 use crate::stats::ClientStats;
 use crate::value::Value;
 use crate::write::{Write, WriteOptions};
@@ -390,10 +389,4 @@ fn outcome(done: Done) -> Result<Outcome, Error> {
         Done::Sum(sum) => Ok(Outcome::Sum(sum)),
         other => unexpected(&other),
     }
-}
-
-/// The name of a submitted operation in the driver.
-#[allow(dead_code, reason = "for the asynchronous handle")]
-pub(crate) fn name_of(id: OperationId) -> SlabKey {
-    SlabKey::from_raw(id.0)
 }

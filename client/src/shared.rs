@@ -147,7 +147,8 @@ impl Shared {
         self.wakers.lock().sessions.iter().for_each(|(_, waker)| waker.wake());
     }
 
-    fn wake_heartbeat(&self) {
+    /// Wakes the heartbeat's thread from whatever it waits for.
+    pub fn wake_heartbeat(&self) {
         if let Some(waker) = &self.wakers.lock().heartbeat {
             waker.wake();
         }
@@ -166,11 +167,9 @@ impl Shared {
         self.suspected.swap(false, Ordering::AcqRel)
     }
 
-    /// The client ends.
+    /// The client ends: what ends from here on is not attached anew.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.wake_heartbeat();
-        self.wake_sessions();
     }
 
     /// Whether the client ends.

@@ -7,8 +7,13 @@
 use crate::ring::{Ring, Span};
 use crate::slab::SlabKey;
 use sidewire_common::layout::ack::{Ack, Outcome};
+use sidewire_common::limits::MESSAGE_CREDITS;
 use sidewire_common::memory::Buffer;
 use std::collections::VecDeque;
+
+/// Sequences between the oldest unresolved one and the next. The server keeps twice as many; the rest is for
+/// questions after a broken connection.
+const SEQUENCES_MAX: usize = 2 * MESSAGE_CREDITS as usize;
 
 /// What a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,17 +75,47 @@ pub(crate) struct Writer {
     open: VecDeque<Open>,
     /// Questions after open writes that are still unanswered.
     questions: u32,
+    /// Open writes that the worker was still busy with when it was asked: to be asked after again.
+    busy: Vec<u64>,
 }
 
 impl Writer {
     /// A writer that has sent nothing yet.
     pub fn new(staging_bytes: usize, credits: u32) -> Self {
-        Self { ring: Ring::new(staging_bytes), credits, unanswered: 0, first: 1, open: VecDeque::new(), questions: 0 }
+        Self {
+            ring: Ring::new(staging_bytes),
+            credits,
+            unanswered: 0,
+            first: 1,
+            open: VecDeque::new(),
+            questions: 0,
+            busy: Vec::new(),
+        }
     }
 
     /// Whether operations may send now; not while open writes are being resolved.
     pub fn accepts(&self) -> bool {
-        self.questions == 0 && self.unanswered < self.credits
+        self.questions == 0 && self.busy.is_empty() && self.unanswered < self.credits && self.open.len() < SEQUENCES_MAX
+    }
+
+    /// Open writes that are to be asked after again.
+    pub fn take_busy(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.busy)
+    }
+
+    /// Whether there are any.
+    pub fn has_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    /// Takes ring space without a request, for raw writes.
+    pub fn take_space(&mut self, bytes: usize) -> Option<Span> {
+        self.ring.take(bytes)
+    }
+
+    /// Gives it back.
+    pub fn give_space_back(&mut self, span: Span) {
+        self.ring.give_back(span);
     }
 
     /// Requests that are not resolved.
@@ -184,6 +219,10 @@ impl Writer {
     /// The worker has told the outcome of an open write.
     fn told(&mut self, of: u64, ack: Ack) -> Progress {
         let Some(open) = self.find(of).filter(|o| !o.resolved) else { return Progress::Nothing };
+        if ack.outcome == Outcome::Busy {
+            self.busy.push(of);
+            return Progress::Nothing;
+        }
         if ack.outcome == Outcome::NeverDone && open.op.is_some() {
             open.never_done = true;
             return Progress::Nothing;
@@ -213,6 +252,7 @@ impl Writer {
         self.ring = Ring::new(staging_bytes);
         self.unanswered = 0;
         self.questions = 0;
+        self.busy.clear();
         let (mut questions, mut resolved) = (Vec::new(), Vec::new());
         for (at, open) in self.open.iter_mut().enumerate() {
             (open.span, open.posted) = (None, false);
@@ -234,7 +274,7 @@ impl Writer {
     /// Writes that were never done and must be sent again, once every question is answered. They are resolved here:
     /// what is sent again has a new sequence.
     pub fn to_send_again(&mut self) -> Vec<(SlabKey, Option<Buffer>, usize)> {
-        if self.questions > 0 {
+        if self.questions > 0 || !self.busy.is_empty() {
             return Vec::new();
         }
         let mut again = Vec::new();
@@ -319,12 +359,17 @@ mod tests {
         }
         assert!(!writer.accepts(), "new writes wait until the old ones are resolved");
         assert!(matches!(writer.on_ack(ack(5, Outcome::Done)).1, Progress::Resolved(r) if r.op == op(2) && r.ack.sequence == 2));
-        assert!(matches!(writer.on_ack(ack(6, Outcome::NeverDone)).1, Progress::Nothing));
+        // The worker is still at it: asked again later.
+        assert!(matches!(writer.on_ack(ack(6, Outcome::Busy)).1, Progress::Nothing));
+        assert_eq!(writer.take_busy(), [3]);
+        let ticket = writer.send(None, Errand::AskAfter(3), 64, 0).unwrap();
+        end_work(&mut writer, ticket.sequence);
+        assert!(matches!(writer.on_ack(ack(8, Outcome::NeverDone)).1, Progress::Nothing));
         assert!(writer.to_send_again().is_empty());
         assert!(matches!(writer.on_ack(ack(7, Outcome::NeverDone)).1, Progress::Resolved(r) if r.op.is_none()));
         let again: Vec<_> = writer.to_send_again().into_iter().map(|(op, ..)| op).collect();
         assert_eq!(again, [SlabKey::from_raw(3)]);
         assert!(writer.accepts());
-        assert_eq!(writer.send(op(3), Errand::Operation, 64, 0).unwrap().resolved_below, 8);
+        assert_eq!(writer.send(op(3), Errand::Operation, 64, 0).unwrap().resolved_below, 9);
     }
 }

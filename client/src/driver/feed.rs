@@ -166,19 +166,17 @@ impl Driver {
 
     #[inline]
     pub(super) fn chain_read(&mut self, name: SlabKey, purpose: Purpose, mut buffer: Buffer, from: RemoteAddr, bytes: usize) {
-        let Some(endpoint) = self.reader.endpoint else { return };
         let (work, slot) = self.posted.take(|| None);
         let id = WorkId(work.raw());
         let into = buffer.lend(0..bytes, id);
-        *slot = Some(Posted { op: name, purpose, endpoint, buffer: Some(buffer) });
+        *slot = Some(Posted { op: name, purpose, buffer: Some(buffer) });
         self.chain.push(WorkRequest { id, verb: Verb::Read { into, from } });
         self.chained(name);
     }
 
     pub(super) fn chain_up(&mut self, name: SlabKey, purpose: Purpose, verb: Verb<'static>) {
-        let Some(endpoint) = self.reader.endpoint else { return };
         let (work, slot) = self.posted.take(|| None);
-        *slot = Some(Posted { op: name, purpose, endpoint, buffer: None });
+        *slot = Some(Posted { op: name, purpose, buffer: None });
         self.chain.push(WorkRequest { id: WorkId(work.raw()), verb });
         self.chained(name);
     }

@@ -323,6 +323,7 @@ impl Driver {
                 self.mend_writer(worker);
             }
         }
+        self.ask_again();
     }
 
     /// The attachment has ended: everything is given up that was bound to it, and the session moves to the next.
@@ -439,6 +440,7 @@ fn writers(attached: &Attached) -> Vec<WriterSlot> {
         queue: VecDeque::new(),
         broken: false,
         open_at: BootInstant::from_nanos(0),
+        ask_at: BootInstant::from_nanos(0),
         backoff: backoff(),
     };
     (0..attached.terms.worker_count).map(slot).collect()

@@ -9,12 +9,14 @@
 //! | `completions` | sorts what was polled |
 //! | `requests` | sends requests, takes acks, resolves open writes after a broken connection |
 //! | `writes` | begins writes: the one copy of key and value |
+//! | `raw` | raw verbs for benchmarks |
 //! | `link` | opens, closes and reopens endpoints; moves the session to another attachment |
 //! | `waiting` | spins, sleeps, and ends what has had its time |
 
 mod completions;
 mod feed;
 mod link;
+mod raw;
 mod requests;
 mod waiting;
 mod writes;
@@ -35,7 +37,7 @@ use crate::stats::SessionStats;
 use link::Reader;
 use requests::WriterSlot;
 use sidewire_common::clock::BootInstant;
-use sidewire_common::fabric::{Completion, Port, WorkRequest};
+use sidewire_common::fabric::{Completion, Port, Waker, WorkRequest};
 use sidewire_common::key::{self, KeyHash};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,6 +90,11 @@ impl Driver {
     /// What is attached to now.
     pub fn attached(&self) -> &Arc<Attached> {
         &self.attached
+    }
+
+    /// Wakes the session's port.
+    pub fn waker(&self) -> Waker {
+        self.port.waker()
     }
 
     /// This session's counts.
@@ -156,7 +163,7 @@ impl Driver {
         if self.reader.is_broken() {
             self.mend_reader();
         }
-        if self.writers.iter().any(|w| w.broken) {
+        if self.writers.iter().any(|w| w.broken || w.books.has_busy()) {
             self.mend_writers();
         }
         if !self.restarts.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::in_flight::{Op, Posted, Purpose, Queued};
+use crate::in_flight::{Posted, Purpose, Queued};
 use crate::op::Input;
 use crate::retry::Backoff;
 use crate::slab::SlabKey;
@@ -15,6 +15,10 @@ use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immedia
 use sidewire_common::limits::MESSAGE_BYTES;
 use sidewire_common::memory::Buffer;
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Pause before the worker is asked again after a write that it was busy with.
+const ASK_PAUSE: Duration = Duration::from_millis(1);
 
 /// One worker's write endpoint.
 pub(crate) struct WriterSlot {
@@ -25,15 +29,11 @@ pub(crate) struct WriterSlot {
     /// Its endpoint has failed; open writes are to be resolved on the next one.
     pub broken: bool,
     pub open_at: BootInstant,
+    pub ask_at: BootInstant,
     pub backoff: Backoff,
 }
 
 impl Driver {
-    /// The key's worker.
-    fn worker_of(&self, op: &Op) -> usize {
-        (op.hash.shard() % self.attached.terms.worker_count) as usize
-    }
-
     /// A machine wants a request sent.
     pub(super) fn enqueue(&mut self, name: SlabKey, request: Request) {
         let worker_count = self.attached.terms.worker_count;
@@ -41,7 +41,9 @@ impl Driver {
         let worker = (op.hash.shard() % worker_count) as usize;
         op.queued = true;
         op.request = None;
-        let request = Request { key_len: op.key.len() as u16, ..request };
+        // A request with an image of its own tells its lengths; any other is about the operation's key alone.
+        let key_len = if op.image.is_some() { request.key_len } else { op.key.len() as u16 };
+        let request = Request { key_len, ..request };
         op.wire = Some(request);
         self.writers[worker].queue.push_back(Queued { op: name, request });
         self.queued += 1;
@@ -127,7 +129,7 @@ impl Driver {
         let id = WorkId(work.raw());
         let from = image.lend(0..bytes, id);
         let purpose = Purpose::Request { worker: worker as u32, sequence: ticket.sequence };
-        *entry = Some(Posted { op, purpose, endpoint, buffer: Some(image) });
+        *entry = Some(Posted { op, purpose, buffer: Some(image) });
         let imm = immediate(ticket.unit, ticket.sequence);
         let mut chain = vec![WorkRequest { id, verb: Verb::WriteImm { from, to, imm } }];
         match self.port.post(endpoint, &mut chain) {
@@ -220,6 +222,23 @@ impl Driver {
         for resolved in resolved {
             self.on_resolved(resolved);
         }
+        self.ask_after(worker, questions);
+    }
+
+    /// Asks again after writes that the worker was busy with.
+    pub(super) fn ask_again(&mut self) {
+        let now = BootInstant::now();
+        for worker in 0..self.writers.len() {
+            let slot = &mut self.writers[worker];
+            if slot.endpoint.is_some() && slot.books.has_busy() && now >= slot.ask_at {
+                slot.ask_at = now.plus(ASK_PAUSE);
+                let questions = slot.books.take_busy();
+                self.ask_after(worker, questions);
+            }
+        }
+    }
+
+    fn ask_after(&mut self, worker: usize, questions: Vec<u64>) {
         for of in questions {
             let request = Request { argument: of as i64, ..Request::new(Operation::Resolve, 0) };
             let Some(ticket) = self.writers[worker].books.send(None, Errand::AskAfter(of), HEADER_BYTES, 0) else { continue };

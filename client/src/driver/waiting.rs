@@ -72,14 +72,14 @@ impl Driver {
             return false;
         }
         let deadline = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline);
-        self.client.shared.gone().is_some_and(|gone| now.since(gone.since) > deadline)
+        self.client.shared.is_stopping() || self.client.shared.gone().is_some_and(|gone| now.since(gone.since) > deadline)
     }
 
     /// Sleeps until something has come, a paused operation is due, or `limit` is over. True when it was woken by hand.
     pub fn sleep(&mut self, now: BootInstant, limit: Duration) -> bool {
         let due = self.delayed.iter().map(|(at, _)| at.since(now)).min().unwrap_or(SLEEP_MAX);
         let mut pause = limit.min(SLEEP_MAX).min(due);
-        if self.reader.is_broken() || self.writers.iter().any(|w| w.broken) {
+        if self.reader.is_broken() || self.writers.iter().any(|w| w.broken || w.books.has_busy()) {
             pause = pause.min(DEADLINES_PERIOD);
         }
         if pause.is_zero() {

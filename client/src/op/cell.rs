@@ -7,8 +7,8 @@ use sidewire_common::layout::record::Kind;
 
 /// How a search for a cell goes on.
 pub(crate) enum Resolved {
-    /// This is it, and what kind of record named it.
-    Cell(CellReference, Kind),
+    /// This is it.
+    Cell(CellReference),
     /// The key holds nothing.
     Absent,
     /// Not yet, or it failed.
@@ -28,7 +28,7 @@ impl Resolve {
     pub fn start(&mut self, wanted: Kind, or: Kind, cx: &mut Context<'_>) -> Resolved {
         for kind in [wanted, or] {
             if let Some(cell) = cx.cells.find(cx.key, kind as u8) {
-                return Resolved::Cell(cell, kind);
+                return Resolved::Cell(cell);
             }
         }
         self.get.reset();
@@ -51,7 +51,7 @@ impl Resolve {
         match CellReference::decode(record.value(), cx.cell_count) {
             Some(cell) => {
                 cx.cells.learned(cx.key, kind as u8, cell);
-                Resolved::Cell(cell, kind)
+                Resolved::Cell(cell)
             }
             None => {
                 let reason = format!("the record of a {} names no cell of {}", kind.name(), cx.cell_count);

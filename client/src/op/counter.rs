@@ -89,7 +89,7 @@ impl Counter {
             _ => return Step::Wait,
         };
         match resolved {
-            Resolved::Cell(cell, _) => self.ask(cell, cx),
+            Resolved::Cell(cell) => self.ask(cell, cx),
             Resolved::Absent if self.goal == CounterGoal::Read => Step::Finished(Ok(Done::Value(None))),
             Resolved::Absent => Step::Finished(Err(Error::NotFound)),
             Resolved::Step(step) => step,
@@ -133,5 +133,91 @@ impl Counter {
             return Step::Exhausted;
         }
         Step::Pause(attempt_pause(self.resolve.retired))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::{SEGMENT, World, at, version};
+    use super::*;
+    use sidewire_common::layout::ack::Outcome;
+    use sidewire_common::layout::counter_cell::frozen;
+    use sidewire_common::layout::record::State;
+
+    fn world(kind: Kind) -> World {
+        let mut world = World::new(b"counter");
+        name_cell(&mut world, kind, 5, 1);
+        world
+    }
+
+    fn name_cell(world: &mut World, kind: Kind, index: u32, v: u64) {
+        let value = CellReference { index, generation: 1 }.encode();
+        let key = world.key.clone();
+        let location = world.record_of(at(v as u32 * 4), kind, &key, &value, v, 0, State::Live(version(v)));
+        world.set_slot(SEGMENT, 0, location);
+    }
+
+    fn run(world: &mut World, goal: CounterGoal) -> Result<Done, Error> {
+        let mut counter = Counter::new(goal);
+        world.run(&mut |input, cx| counter.on(input, cx), &mut |_, _, _| {}, &mut |_, _| (Outcome::Busy, 0))
+    }
+
+    #[test]
+    fn adds_and_reads() {
+        let mut world = world(Kind::Counter);
+        world.set_cell(5, 40);
+        assert!(matches!(run(&mut world, CounterGoal::Add(2)), Ok(Done::Sum(42))));
+        assert!(matches!(run(&mut world, CounterGoal::Read), Ok(Done::Value(Some(42)))));
+        assert!(matches!(run(&mut world, CounterGoal::Next), Err(Error::WrongKind { .. })));
+    }
+
+    #[test]
+    fn a_frozen_cell_is_resolved_again() {
+        let mut world = world(Kind::Counter);
+        world.set_cell(5, 40);
+        run(&mut world, CounterGoal::Read).unwrap();
+        world.set_cell(5, frozen(40));
+        name_cell(&mut world, Kind::Counter, 6, 2);
+        world.set_cell(6, 40);
+        // The cached record was superseded by then.
+        let next = world.record_of(
+            at(8),
+            Kind::Counter,
+            b"counter",
+            &CellReference { index: 6, generation: 1 }.encode(),
+            2,
+            0,
+            State::Live(version(2)),
+        );
+        world.set_state(at(4), State::Superseded { successor: next.successor_tag() });
+        assert!(matches!(run(&mut world, CounterGoal::Add(-1)), Ok(Done::Sum(39))));
+        assert_eq!(world.cell(6), 39);
+    }
+
+    #[test]
+    fn a_sequence_tells_the_number_before() {
+        let mut world = world(Kind::Sequence);
+        world.set_cell(5, 100);
+        assert!(matches!(run(&mut world, CounterGoal::Next), Ok(Done::Sum(100))));
+        assert!(matches!(run(&mut world, CounterGoal::Next), Ok(Done::Sum(101))));
+    }
+
+    #[test]
+    fn a_lost_add_is_indeterminate_and_a_lost_read_is_repeated() {
+        let mut world = world(Kind::Counter);
+        let lost = |goal| {
+            let mut world = self::world(Kind::Counter);
+            let mut counter = Counter::new(goal);
+            let mut lose = true;
+            let mut on = |input, cx: &mut Context<'_>| match input {
+                Input::Cell { .. } if std::mem::take(&mut lose) => counter.on(Input::CellLost, cx),
+                input => counter.on(input, cx),
+            };
+            world.run(&mut on, &mut |_, _, _| {}, &mut |_, _| (Outcome::Busy, 0))
+        };
+        assert!(matches!(lost(CounterGoal::Add(1)), Err(Error::Indeterminate { .. })));
+        assert!(matches!(lost(CounterGoal::Read), Ok(Done::Value(Some(0)))));
+        world.set_slot(SEGMENT, 0, sidewire_common::layout::location::Location::EMPTY);
+        assert!(matches!(run(&mut world, CounterGoal::Add(1)), Err(Error::NotFound)));
     }
 }

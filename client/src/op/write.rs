@@ -27,6 +27,8 @@ pub(crate) enum Want {
     Sum(i64),
     /// Whether a lock was broken.
     Broken,
+    /// That there was an answer, whatever it says.
+    Answered,
 }
 
 /// The machine.
@@ -97,6 +99,7 @@ impl WriteOp {
         }
         let version = Version::from_raw(first);
         match (ack.outcome, self.want) {
+            (_, Want::Answered) => Ok(Done::Raw),
             (Outcome::Done, Want::Write) => Ok(Done::Write(Write::Done(version))),
             (Outcome::Done, Want::Created | Want::Broken) => Ok(Done::Created(true)),
             (Outcome::Done, Want::Sum(delta)) => Ok(Done::Sum((first as i64).wrapping_add(delta))),

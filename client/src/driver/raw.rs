@@ -1,0 +1,137 @@
+//! Raw verbs for benchmarks: no machine, the same posting, polling and waiting.
+
+use super::Driver;
+use crate::error::Error;
+use crate::in_flight::{Machine, Posted, Purpose, Sink};
+use crate::op::{Done, Want, WriteOp};
+use crate::slab::SlabKey;
+use sidewire_common::fabric::{Verb, WorkId, WorkRequest};
+use sidewire_common::layout::counter_cell::CELL_BYTES;
+use sidewire_common::layout::record::{Kind, UNIT_BYTES};
+use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request};
+use sidewire_common::limits::KEY_BYTES_MAX;
+use std::time::Duration;
+
+/// A key for operations that have none; its hash decides which worker is used.
+const NO_KEY: &[u8] = b"raw";
+
+impl Driver {
+    fn begin_raw(&mut self, completions: u32, deadline: Duration) -> Result<SlabKey, Error> {
+        let (name, op) = self.slot(NO_KEY, deadline, Sink::Call)?;
+        op.machine = Machine::Raw(completions);
+        Ok(name)
+    }
+
+    /// Raw reads in one chain.
+    ///
+    /// # Errors
+    /// When they do not fit, or no buffers are to be had.
+    pub fn begin_raw_reads(
+        &mut self,
+        bytes: usize,
+        count: usize,
+        deadline: Duration,
+        mut step: impl FnMut() -> u64,
+    ) -> Result<SlabKey, Error> {
+        if count > self.room {
+            self.turn();
+        }
+        if count > self.room || self.reader.endpoint.is_none() {
+            return Err(Error::Full);
+        }
+        let name = self.begin_raw(count as u32, deadline)?;
+        for _ in 0..count {
+            let Some(from) = self.regions.sample(bytes as u64, step()) else {
+                return Err(Error::Refused { field: "bytes", value: bytes as u64, limit: 0 });
+            };
+            let buffer = self.buffers.take(bytes)?;
+            self.chain_read(name, Purpose::Raw, buffer, from, bytes);
+        }
+        Ok(name)
+    }
+
+    /// One raw atomic on a cell.
+    ///
+    /// # Errors
+    /// When it does not fit, or the fabric fails.
+    pub fn run_raw_atomic(&mut self, cell: u32, add: bool, deadline: Duration) -> Result<Done, Error> {
+        if self.room == 0 {
+            self.turn();
+        }
+        if self.room == 0 || self.reader.endpoint.is_none() {
+            return Err(Error::Full);
+        }
+        let at = self.regions.cell(cell);
+        let at = at.ok_or(Error::Refused { field: "cell", value: cell.into(), limit: CELL_BYTES as u64 })?;
+        let name = self.begin_raw(1, deadline)?;
+        let verb = if add { Verb::FetchAdd { at, delta: 1 } } else { Verb::CompareSwap { at, expect: 0, swap: 0 } };
+        self.chain_up(name, Purpose::Raw, verb);
+        self.run(name)
+    }
+
+    /// The cell of a counter that this session has used.
+    pub fn known_counter_cell(&self, key: &[u8]) -> Option<u32> {
+        self.cells.find(key, Kind::Counter as u8).map(|cell| cell.index)
+    }
+
+    /// A raw write into the ring of the first worker.
+    ///
+    /// # Errors
+    /// When the ring is too short, or the fabric fails.
+    pub fn run_raw_write(&mut self, bytes: usize, deadline: Duration) -> Result<Done, Error> {
+        self.turn();
+        if !self.mend_writer(0) {
+            return Err(Error::Full);
+        }
+        let slot = &mut self.writers[0];
+        let (Some(endpoint), Some(staging)) = (slot.endpoint, slot.staging) else { return Err(Error::Full) };
+        let span = slot.books.take_space(bytes).ok_or(Error::Full)?;
+        let to = staging.at(u64::from(span.unit) * UNIT_BYTES as u64, bytes as u64).ok_or(Error::Full)?;
+        let name = self.begin_raw(1, deadline)?;
+        let mut buffer = self.buffers.take(bytes)?;
+        let (work, entry) = self.posted.take(|| None);
+        let id = WorkId(work.raw());
+        let from = buffer.lend(0..bytes, id);
+        *entry = Some(Posted { op: name, purpose: Purpose::Raw, buffer: Some(buffer) });
+        if let Some(op) = self.ops.find(name) {
+            op.posted += 1;
+        }
+        let mut chain = vec![WorkRequest { id, verb: Verb::Write { from, to } }];
+        if self.port.post(endpoint, &mut chain).is_err() {
+            if let Some(mut posted) = self.posted.find(work).and_then(Option::take) {
+                posted.buffer.iter_mut().for_each(|b| b.give_back(id));
+            }
+            self.posted.release(work);
+            if let Some(op) = self.ops.find(name) {
+                op.posted -= 1;
+            }
+            self.break_writer(0);
+            self.finish(name, Err(Error::Full));
+        }
+        let result = self.run(name);
+        if result.is_ok() {
+            self.writers[0].books.give_space_back(span);
+        }
+        result
+    }
+
+    /// A raw request that the worker answers without looking at the index.
+    ///
+    /// # Errors
+    /// When the fabric fails or the deadline passes.
+    pub fn run_raw_request(&mut self, bytes: usize, deadline: Duration) -> Result<Done, Error> {
+        let padding = bytes.saturating_sub(HEADER_BYTES).min(KEY_BYTES_MAX);
+        let in_front = bytes.saturating_sub(HEADER_BYTES + padding);
+        if in_front > 0 {
+            self.run_raw_write(in_front, deadline)?;
+        }
+        let request = Request { key_len: padding as u16, ..Request::new(Operation::Resolve, 0) };
+        let total = request.total_bytes();
+        let image = self.buffers.take(total)?;
+        let (name, op) = self.slot(NO_KEY, deadline, Sink::Call)?;
+        op.machine = Machine::Write(WriteOp::new(request, Want::Answered));
+        op.image = Some((image, total));
+        self.feed(name, crate::op::Input::Resume);
+        self.run(name)
+    }
+}
