@@ -293,6 +293,32 @@ mod tests {
     }
 
     #[test]
+    fn a_read_only_mapping_of_it_cannot_be_made_writable() {
+        use rustix::mm::{MprotectFlags, mprotect};
+        let mapping = Mapping::memfd("mprotect-test", 4096, HugepageMode::Off, Seals::ReadOnly).unwrap();
+        let fd = mapping.file().unwrap().try_clone_to_owned().unwrap();
+        let theirs = Mapping::adopt("receiver", fd, 4096, false).unwrap();
+        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: the range is exactly the live mapping `theirs`; more rights, were they given, break no reference.
+        let changed = unsafe { mprotect(theirs.pointer().cast(), theirs.len(), flags) };
+        assert_eq!(changed, Err(rustix::io::Errno::ACCESS));
+    }
+
+    #[test]
+    fn what_is_abandoned_reads_as_zeros_and_leaves_the_lender_alone() {
+        let mapping = Mapping::memfd("abandon-test", 8192, HugepageMode::Off, Seals::Shared).unwrap();
+        let fd = mapping.file().unwrap().try_clone_to_owned().unwrap();
+        let theirs = crate::memory::View::whole(std::sync::Arc::new(Mapping::adopt("receiver", fd, 8192, true).unwrap()));
+        let ours = crate::memory::View::whole(std::sync::Arc::new(mapping));
+        ours.store(4096, 7).unwrap();
+        assert_eq!(theirs.load(4096), Ok(7));
+        theirs.mapping().abandon().unwrap();
+        assert_eq!(theirs.load(4096), Ok(0));
+        theirs.store(4096, 9).unwrap();
+        assert_eq!(ours.load(4096), Ok(7));
+    }
+
+    #[test]
     fn memory_that_may_shrink_is_not_adopted() {
         let fd = memfd_create("unsealed", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&fd, 4096).unwrap();

@@ -12,10 +12,10 @@ use rustix::net::{
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Time for each step of the handshake. A stopped server has none.
-const STEP_TIME: Duration = Duration::from_secs(2);
+/// Time for a whole handshake: a stopped server lets it run out, and a connect may take five seconds.
+const PATIENCE: Duration = Duration::from_millis(4500);
 /// Longest name of an abstract socket.
 const NAME_BYTES_MAX: usize = 107;
 
@@ -38,16 +38,24 @@ pub(super) fn ticket(peer: &PeerInfo) -> Result<&ShmTicket, FabricError> {
 pub(super) fn dial(name: &str, hello: ToDoor) -> Result<(OwnedFd, Welcome, Vec<OwnedFd>), FabricError> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|e| call_failed("making a Unix socket", e))?;
-    for way in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-        sockopt::set_socket_timeout(&socket, way, Some(STEP_TIME)).map_err(|e| call_failed("setting a socket's timeout", e))?;
-    }
+    let deadline = Instant::now() + PATIENCE;
+    allow(&socket, sockopt::Timeout::Send, PATIENCE)?;
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(|e| call_failed("naming a Unix socket", e))?;
     connect(&socket, &address).map_err(|e| said_nothing("connecting", e))?;
     say(&socket, hello)?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    allow(&socket, sockopt::Timeout::Recv, left.max(Duration::from_millis(1)))?;
     match listen(&socket)? {
-        (FromDoor::Welcome(welcome), fds) => Ok((socket, welcome, fds)),
+        (FromDoor::Welcome(welcome), fds) => {
+            allow(&socket, sockopt::Timeout::Recv, PATIENCE)?;
+            Ok((socket, welcome, fds))
+        }
         (FromDoor::Answer(_), _) => Err(handshake("the server answered what was not asked")),
     }
+}
+
+fn allow(socket: &OwnedFd, way: sockopt::Timeout, time: Duration) -> Result<(), FabricError> {
+    sockopt::set_socket_timeout(socket, way, Some(time)).map_err(|e| call_failed("setting a socket's timeout", e))
 }
 
 /// Asks on a link for the descriptor of a region.
@@ -95,7 +103,7 @@ fn listen(socket: &OwnedFd) -> Result<(FromDoor, Vec<OwnedFd>), FabricError> {
 
 fn said_nothing(doing: &str, why: Errno) -> FabricError {
     match why {
-        Errno::AGAIN => handshake(format!("{doing}: no answer within {} s", STEP_TIME.as_secs())),
+        Errno::AGAIN => handshake(format!("{doing}: no answer within {} ms", PATIENCE.as_millis())),
         Errno::CONNREFUSED => handshake("nobody listens there: the server has ended, or runs in another network namespace"),
         other => handshake(format!("{doing}: {}", std::io::Error::from(other))),
     }
