@@ -10,6 +10,7 @@ mod data;
 mod processes;
 mod rig;
 mod rights;
+mod speed;
 mod waiting;
 
 /// One test for each provider, from functions over a [`rig::Rig`].
