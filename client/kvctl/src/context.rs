@@ -1,9 +1,8 @@
 //! The way to the server, made when it is first needed and kept for the next command of a shell.
 
 use crate::cli::{Fabric, Globals};
-use crate::failure::{Done, Failure};
-use crate::fault;
-use sidewire::{Admin, Client, Session};
+use crate::failure::{Done, Failure, TROUBLE};
+use sidewire::{Admin, Client, Error, Session};
 use std::cell::OnceCell;
 
 /// Everything a command needs besides its arguments.
@@ -62,14 +61,10 @@ impl Context {
     }
 
     /// An error on the way to the server, with what to do about it.
-    fn explain(&self, error: sidewire::Error) -> Failure {
-        let mut failure = Failure::from(error);
-        if failure.code == fault::UNREACHABLE {
-            failure.message = format!(
-                "{}; is kv-server running at {}? Name another with -s ADDR or SIDEWIRE_SERVER",
-                failure.message, self.globals.server
-            );
-        }
-        failure
+    fn explain(&self, error: Error) -> Failure {
+        let Error::ServerGone { reason, .. } = error else { return error.into() };
+        let server = &self.globals.server;
+        let advice = format!("is kv-server running at {server}? Name another with -s ADDR or SIDEWIRE_SERVER");
+        Failure::new(TROUBLE, "unreachable", format!("cannot reach the server: {reason}; {advice}"))
     }
 }

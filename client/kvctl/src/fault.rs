@@ -10,9 +10,6 @@ impl From<Error> for Failure {
     }
 }
 
-/// The server cannot be reached.
-pub const UNREACHABLE: &str = "unreachable";
-
 const fn class(error: &Error) -> (u8, &'static str) {
     match error {
         Error::NotFound => (NOT_DONE, "not_found"),
@@ -24,7 +21,7 @@ const fn class(error: &Error) -> (u8, &'static str) {
         Error::ValueTooLong { .. } => (USAGE, "value_too_long"),
         Error::DeltaTooLarge { .. } => (USAGE, "delta_too_large"),
         Error::Address { .. } => (USAGE, "address"),
-        Error::Control { .. } => (TROUBLE, UNREACHABLE),
+        Error::Control { .. } => (TROUBLE, "control"),
         Error::ServerGone { .. } => (TROUBLE, "server_gone"),
         Error::Deadline { .. } => (TROUBLE, "deadline"),
         Error::Indeterminate { .. } => (TROUBLE, "indeterminate"),
