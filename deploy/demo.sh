@@ -42,12 +42,15 @@ while (($#)); do
 done
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${SIDEWIRE_BIN_DIR:-$here/../target/release}:$PATH
+programs=${SIDEWIRE_BIN_DIR:-$here/../target/release}
+[[ -d $programs ]] || die "there are no programs in $programs; run \`make build\`"
+PATH=$(cd "$programs" && pwd):$PATH
 for program in kv-server kvctl kv-bench; do
     [[ -n $(command -v "$program") ]] || die "$program is not there; run \`make build\`"
 done
 
-work=$(mktemp -d)
+work=$(mktemp -d -t sidewire-demo.XXXXXX)
+cd "$work"
 server=
 clean_up() {
     if [[ -n $server ]] && kill -TERM "$server" 2>/dev/null; then
@@ -61,16 +64,16 @@ trap 'exit 143' TERM
 
 # Starts the server and learns from its one line of output where it listens.
 start_server() {
-    kv-server --listen 127.0.0.1:0 --memory 1GiB --log warn >"$work/server.out" 2>"$work/server.err" &
+    kv-server --listen 127.0.0.1:0 --memory 1GiB --log warn >server.out 2>server.err &
     server=$!
     local address=
     for _ in {1..100}; do
-        address=$(sed -n 's/^listening on //p' "$work/server.out")
+        address=$(sed -n 's/^listening on //p' server.out)
         [[ -z $address ]] || break
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1
     done
-    [[ -n $address ]] || { cat "$work/server.err" >&2; die "kv-server did not start"; }
+    [[ -n $address ]] || { cat server.err >&2; die "kv-server did not start"; }
     export SIDEWIRE_SERVER=$address
 }
 
@@ -104,11 +107,11 @@ start_server
 echo "kv-server listens on $SIDEWIRE_SERVER (process $server)"
 
 say "2. Every package that this machine knows: name and description"
-package_index | to_tsv >"$work/packages.tsv"
-run kvctl load "$work/packages.tsv" --no-header
+package_index | to_tsv >packages.tsv
+run kvctl load packages.tsv --no-header
 
 say "3. Looking things up: the client reads the server's memory, the server's CPU does nothing"
-first=$(awk -F '\t' 'NR == 1 { print $1 }' "$work/packages.tsv")
+first=$(awk -F '\t' 'NR == 1 { print $1 }' packages.tsv)
 for package in bash coreutils grep "$first"; do
     kvctl exists "$package" >/dev/null || continue
     run kvctl get "$package" --newline

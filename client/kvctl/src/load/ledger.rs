@@ -118,7 +118,7 @@ impl Ledger {
         match (self.stopped, resume_from) {
             (Some(mut failure), Some(line)) => {
                 failure.message = format!(
-                    "{}; every line before {line} is stored or told above: mend it, then go on with --resume-from {line}",
+                    "{}; every line before {line} is stored or told above, go on with --resume-from {line}",
                     failure.message
                 );
                 Err(failure)
