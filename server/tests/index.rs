@@ -114,14 +114,17 @@ impl Bench {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Location {
         self.version += 1;
+        let hash = self.hash(key);
+        let found = self.index.find(&mut self.memory, hash, key);
         let ask = PutAsk {
             key,
-            hash: KeyHash::of(key, self.store.hash_seed()),
+            hash,
             value,
             kind: Kind::Value,
             condition: Condition::None,
             expiry_ms: 0,
             version: Version::new(1, self.version),
+            found,
         };
         put(&self.store, &mut self.memory, &mut self.index, &mut self.heap, ask, &mut Vec::new()).unwrap().location
     }
@@ -233,6 +236,7 @@ fn pages_that_left_a_class_wait_for_an_epoch() {
         condition: Condition::None,
         expiry_ms: 0,
         version: Version::new(1, 99),
+        found: None,
     };
     let full = put(&bench.store, &mut bench.memory, &mut bench.index, &mut bench.heap, ask(&big), &mut Vec::new());
     assert_eq!(full.unwrap_err().outcome, sidewire_common::layout::ack::Outcome::Busy);

@@ -28,6 +28,8 @@ pub struct PutAsk<'a> {
     pub expiry_ms: u64,
     /// Its version, if it is carried out.
     pub version: Version,
+    /// What the key holds, found in this same turn.
+    pub found: Option<Found>,
 }
 
 /// What became of it.
@@ -80,8 +82,7 @@ pub fn put(
     ask: PutAsk<'_>,
     scratch: &mut Vec<u8>,
 ) -> Result<PutDone, Unmet> {
-    let found = index.find(memory, ask.hash, ask.key);
-    judge(ask.condition, ask.kind, found.as_ref())?;
+    judge(ask.condition, ask.kind, ask.found.as_ref())?;
     let bytes = record_bytes(ask.key.len(), ask.value.len());
     let place = heap.allocate(bytes).map_err(|error| match error {
         HeapError::Soon => Unmet::plain(Outcome::Busy),
@@ -90,11 +91,11 @@ pub fn put(
     scratch.clear();
     scratch.resize(bytes, 0);
     let fields = Fields { version: ask.version, expiry_ms: ask.expiry_ms, kind: ask.kind, key: ask.key, value: ask.value };
-    record::encode(scratch, place, fields, found.map(|f| f.header.version));
+    record::encode(scratch, place, fields, ask.found.map(|f| f.header.version));
     memory.write_record(place, scratch);
     let location = Location::new(ask.hash.fingerprint(), bytes, place);
     let new = publish::Prepared { location, version: ask.version };
-    match found {
+    match ask.found {
         Some(old) => {
             publish::update(memory, &old, new);
             let old_bytes = old.header.record_bytes();

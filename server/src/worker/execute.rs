@@ -69,13 +69,13 @@ impl Worker {
             0 => 0,
             ttl => self.store.clock_ms().saturating_add(ttl),
         };
-        let outcome = self.put_record(work, &value, expiry_ms);
+        let found = self.find_unexpired(work);
+        let outcome = self.put_record(work, &value, expiry_ms, found);
         self.scratch.value = value;
         outcome
     }
 
-    fn put_record(&mut self, work: &Work, value: &[u8], expiry_ms: u64) -> Unmet {
-        self.find_unexpired(work);
+    fn put_record(&mut self, work: &Work, value: &[u8], expiry_ms: u64, found: Option<Found>) -> Unmet {
         let version = self.next_version();
         let ask = PutAsk {
             key: &work.key,
@@ -85,6 +85,7 @@ impl Worker {
             condition: work.request.condition,
             expiry_ms,
             version,
+            found,
         };
         let image = &mut self.scratch.image;
         let done = match put(&self.store, &mut self.memory, &mut self.index, &mut self.heap, ask, image) {
@@ -125,7 +126,7 @@ impl Worker {
                 return Unmet { outcome: Outcome::OutOfCells, detail: 0, figures };
             }
         };
-        let outcome = self.put_record(work, &cell.encode(), 0);
+        let outcome = self.put_record(work, &cell.encode(), 0, found);
         if outcome.outcome != Outcome::Done {
             self.store.cells().retire(cell.index);
         }
