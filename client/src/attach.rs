@@ -43,7 +43,15 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes) -> Result<Attached, Err
     let reply = control.attach(request(client, wishes)).map_err(|e| refused(e, server))?;
     let received = BootInstant::now();
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
-    let result = adopt(control, wishes, client, &reply, received);
+    let result = adopt(control, wishes, client, &reply, received).and_then(|attached| {
+        attached.lease.renewed(sent, attached.terms.lease);
+        if attached.lease.valid_at(BootInstant::now()) {
+            Ok(attached)
+        } else {
+            let reason = format!("it answered only after {:?}, when its lease was over", received.since(sent));
+            Err(Error::ServerGone { server: server.into(), reason })
+        }
+    });
     let attached = match result {
         Ok(attached) => attached,
         Err(error) => {
@@ -52,7 +60,6 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes) -> Result<Attached, Err
             return Err(error);
         }
     };
-    attached.lease.renewed(sent, attached.terms.lease);
     attached.clock.told(reply.clock_ms, reply.clock_error_ms, sent, received, attached.terms.lease);
     Ok(attached)
 }

@@ -36,7 +36,9 @@ const EPOCH_PAUSE: Duration = Duration::from_micros(500);
 const REOPEN_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const REOPEN_PAUSE_MAX: Duration = Duration::from_millis(200);
 const ATTACH_PAUSE_FIRST: Duration = Duration::from_millis(20);
-const ATTACH_PAUSE_MAX: Duration = Duration::from_secs(1);
+const ATTACH_PAUSE_MAX: Duration = Duration::from_millis(300);
+/// Shortest pause between two attempts, however much of a hurry there is.
+const ATTACH_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// Attempts to attach anew between two lines in the log.
 const ATTEMPTS_PER_LOG_LINE: u32 = 20;
 
@@ -109,6 +111,7 @@ fn attach_anew(shared: &Shared) {
                 shared.still_gone(&error);
             }
         }
+        std::thread::sleep(ATTACH_PAUSE_MIN);
         shared.pause_heartbeat(backoff.pause());
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct Op {
     /// When the driver first had to wait for it.
     pub since: Option<BootInstant>,
     pub deadline: Duration,
+    /// Failed attempts to attach anew when it found no server.
+    pub attempts_before: Option<u64>,
     pub sink: Sink,
     /// It must begin anew once the read endpoint is there again.
     pub restart: bool,
@@ -110,6 +112,7 @@ impl Op {
             wire: None,
             since: None,
             deadline: Duration::ZERO,
+            attempts_before: None,
             sink: Sink::Nobody,
             restart: false,
             paused: false,
@@ -133,6 +136,7 @@ impl Op {
         self.wire = None;
         self.since = None;
         self.deadline = deadline;
+        self.attempts_before = None;
         self.sink = sink;
         self.restart = false;
         self.paused = false;

@@ -91,6 +91,22 @@ impl<'a> RawFabric<'a> {
         self.atomic(false)
     }
 
+    /// Breaks the read connection as a wrong key would: a Read of memory that no region holds. The session rebuilds it
+    /// by itself. For tests of recovery.
+    ///
+    /// # Errors
+    /// When the session has no connection to break.
+    pub fn break_reads(&self) -> Result<(), Error> {
+        let core = self.session.core();
+        core.driver.borrow_mut().run_bad_read(core.deadline())
+    }
+
+    /// Breaks the write connections, whatever is in flight on them. The session rebuilds them by itself and resolves
+    /// the writes that were open. For tests of recovery.
+    pub fn break_writes(&self) {
+        self.session.core().driver.borrow_mut().break_writers();
+    }
+
     fn atomic(&self, add: bool) -> Result<(), Error> {
         if self.cell.get().is_none() {
             self.session.create_counter(SCRATCH, 0)?;

@@ -17,6 +17,8 @@ use std::time::Duration;
 pub(crate) struct Gone {
     pub since: BootInstant,
     pub reason: String,
+    /// Attempts to attach anew that have failed.
+    pub attempts: u64,
 }
 
 #[derive(Default)]
@@ -41,6 +43,8 @@ pub(crate) struct Shared {
     next_waker: AtomicU64,
     /// A session suspects that the server is gone.
     suspected: AtomicBool,
+    /// A call waits for an attempt to attach anew.
+    hurried: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -60,6 +64,7 @@ impl Shared {
             wakers: Mutex::default(),
             next_waker: AtomicU64::new(1),
             suspected: AtomicBool::new(false),
+            hurried: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
     }
@@ -82,15 +87,26 @@ impl Shared {
     /// The attachment has ended. The heartbeat's thread alone calls it, and `attached_anew`.
     pub fn ended(&self, reason: &str) {
         self.attached.read().end();
-        *self.gone.lock() = Some(Gone { since: BootInstant::now(), reason: reason.into() });
+        *self.gone.lock() = Some(Gone { since: BootInstant::now(), reason: reason.into(), attempts: 0 });
         self.wake_sessions();
     }
 
     /// Why attaching anew has failed once more.
     pub fn still_gone(&self, error: &Error) {
         if let Some(gone) = self.gone.lock().as_mut() {
-            gone.reason = error.to_string();
+            gone.reason = match error {
+                Error::ServerGone { reason, .. } | Error::Control { reason, .. } => reason.clone(),
+                other => other.to_string(),
+            };
+            gone.attempts += 1;
         }
+        self.changed.notify_all();
+    }
+
+    /// Asks for an attempt to attach anew without further pause.
+    pub fn hurry(&self) {
+        self.hurried.store(true, Ordering::Release);
+        self.changed.notify_all();
     }
 
     /// There is another attachment.
@@ -177,11 +193,16 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Sleeps on behalf of the heartbeat, until the time is over or the client ends.
+    /// Sleeps on behalf of the heartbeat, until the time is over, somebody is in a hurry, or the client ends.
     pub fn pause_heartbeat(&self, pause: Duration) {
+        let started = BootInstant::now();
         let mut gone = self.gone.lock();
-        if !self.is_stopping() {
-            self.changed.wait_for(&mut gone, pause);
+        while !self.is_stopping() && !self.hurried.swap(false, Ordering::AcqRel) {
+            let left = pause.saturating_sub(BootInstant::now().since(started));
+            if left.is_zero() {
+                return;
+            }
+            self.changed.wait_for(&mut gone, left);
         }
     }
 }

@@ -20,6 +20,10 @@ impl Driver {
         if op.has_ended() && !op.must_run {
             return;
         }
+        if !self.alive {
+            // Nothing is begun on an attachment that has ended.
+            return self.restart_later(name);
+        }
         if op.pinned.is_none() && !matches!(op.machine, Machine::Write(_) | Machine::Raw(_)) {
             let epoch = self.pinned.enter();
             op.pinned = Some(epoch);

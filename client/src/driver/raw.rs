@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::in_flight::{Machine, Posted, Purpose, Sink};
 use crate::op::{Done, Want, WriteOp};
 use crate::slab::SlabKey;
-use sidewire_common::fabric::{Verb, WorkId, WorkRequest};
+use sidewire_common::fabric::{RemoteAddr, Verb, WorkId, WorkRequest};
 use sidewire_common::layout::counter_cell::CELL_BYTES;
 use sidewire_common::layout::record::{Kind, UNIT_BYTES};
 use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request};
@@ -67,6 +67,32 @@ impl Driver {
         let verb = if add { Verb::FetchAdd { at, delta: 1 } } else { Verb::CompareSwap { at, expect: 0, swap: 0 } };
         self.chain_up(name, Purpose::Raw, verb);
         self.run(name)
+    }
+
+    /// A read that the server's memory refuses.
+    ///
+    /// # Errors
+    /// When there is no read endpoint.
+    pub fn run_bad_read(&mut self, deadline: Duration) -> Result<(), Error> {
+        self.turn();
+        if self.reader.endpoint.is_none() || self.room == 0 {
+            return Err(Error::Full);
+        }
+        let name = self.begin_raw(1, deadline)?;
+        let buffer = self.buffers.take(UNIT_BYTES)?;
+        let nowhere = RemoteAddr { addr: 0, rkey: u32::MAX >> 1 };
+        self.chain_read(name, Purpose::Raw, buffer, nowhere, UNIT_BYTES);
+        match self.run(name) {
+            Ok(_) => Err(Error::Layout { reason: "a read of memory that no region holds was answered".into() }),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Closes all write endpoints.
+    pub fn break_writers(&mut self) {
+        for worker in 0..self.writers.len() {
+            self.break_writer(worker);
+        }
     }
 
     /// The cell of a counter that this session has used.

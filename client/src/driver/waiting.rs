@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Longest sleep: an attachment that ended meanwhile is noticed after it at the latest.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// Longest sleep while there is no server.
+const GONE_PAUSE: Duration = Duration::from_millis(20);
 /// How often the deadlines of submitted operations are looked at.
 const DEADLINES_PERIOD: Duration = Duration::from_millis(1);
 /// Longest sleep while submitted operations have deadlines.
@@ -66,13 +68,29 @@ impl Driver {
         }
     }
 
-    /// A server that has been gone for longer than the call may take will hardly be back in time.
+    /// A server that has been gone for longer than the call may take will hardly be back in time: one more attempt
+    /// to attach, begun after the call, decides.
     fn fails_fast(&mut self, name: SlabKey, now: BootInstant) -> bool {
         if self.alive {
             return false;
         }
-        let deadline = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline);
-        self.client.shared.is_stopping() || self.client.shared.gone().is_some_and(|gone| now.since(gone.since) > deadline)
+        let shared = &self.client.shared;
+        if shared.is_stopping() {
+            return true;
+        }
+        let (Some(gone), Some(op)) = (shared.gone(), self.ops.find(name)) else { return false };
+        if now.since(gone.since) <= op.deadline {
+            return false;
+        }
+        match op.attempts_before {
+            // The attempt that was under way when the call came does not count.
+            Some(before) => gone.attempts > before + 1,
+            None => {
+                op.attempts_before = Some(gone.attempts);
+                shared.hurry();
+                false
+            }
+        }
     }
 
     /// Sleeps until something has come, a paused operation is due, or `limit` is over. True when it was woken by hand.
@@ -86,7 +104,8 @@ impl Driver {
             return false;
         }
         if !self.alive {
-            self.client.shared.wait_attached(pause);
+            self.client.shared.hurry();
+            self.client.shared.wait_attached(pause.min(GONE_PAUSE));
             return false;
         }
         match self.port.sleep(pause) {

@@ -110,11 +110,13 @@ impl Driver {
     /// [`Error::Full`] then, and as `begin_write`.
     pub fn submit_write(&mut self, key: &[u8], write: &WriteSpec<'_>, deadline: Duration) -> Result<SlabKey, Error> {
         let hash = KeyHash::of(key, self.attached.terms.hash_seed);
-        if !self.takes_request(hash.shard()) {
+        if self.alive && !self.takes_request(hash.shard()) {
             return Err(Error::Full);
         }
         let name = self.begin_write(key, write, deadline, Sink::Submitted)?;
-        self.pump();
+        if self.alive {
+            self.pump();
+        }
         Ok(name)
     }
 }
