@@ -38,6 +38,17 @@ pub enum Command {
     Run(RunArgs),
 }
 
+impl Command {
+    /// The flags that all commands have.
+    pub fn common(&self) -> &Common {
+        match self {
+            Self::Fabric(args) => &args.common,
+            Self::Load(args) => &args.common,
+            Self::Run(args) => &args.common,
+        }
+    }
+}
+
 /// Which server, and what is made of the figures.
 #[derive(Debug, Args)]
 pub struct Common {
@@ -86,7 +97,7 @@ pub struct Records {
     /// Entries of the cache of locations, or `off` [default: the library's]
     #[arg(long, value_parser = location_cache, value_name = "COUNT|off")]
     pub location_cache: Option<u64>,
-    /// Check of every value read whose it is and that it is whole
+    /// Check of every value that is read whose it is and that it is whole
     #[arg(long, default_value = "on", value_name = "on|off", value_parser = on_off, action = clap::ArgAction::Set)]
     pub verify: bool,
 }
@@ -120,7 +131,7 @@ pub struct RunArgs {
     /// Time to measure [default: 10s if --operations is not given either]
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub duration: Option<Duration>,
-    /// What runs before the measured window: a time, a count of operations, or `sweep`: each thread reads every record once
+    /// What runs before the measured window: a time, a count of operations, or `sweep`: every record is read once
     #[arg(long, default_value = "1s", value_parser = warmup, value_name = "TIME|COUNT|sweep")]
     pub warmup: Warmup,
     /// Operations that each thread keeps in flight; 1 waits for each

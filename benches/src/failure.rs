@@ -155,6 +155,7 @@ impl Failures {
     }
 
     /// Those of one kind.
+    #[cfg(test)]
     pub fn count(&self, kind: FailureKind) -> u64 {
         self.0[kind as usize].0
     }

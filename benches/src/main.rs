@@ -46,12 +46,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let (common, result) = match &cli.command {
-        Command::Fabric(args) => (&args.common, fabric::command(args)),
-        Command::Load(args) => (&args.common, load::command(args)),
-        Command::Run(args) => (&args.common, run::command(args)),
-    };
-    let verdict = result.and_then(|report| output::publish(&report, common));
+    let verdict = run(&cli.command);
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Unmet) => ExitCode::from(1),
@@ -61,4 +56,15 @@ fn main() -> ExitCode {
             ExitCode::from(if matches!(stop, Stop::Usage(_)) { 2 } else { 3 })
         }
     }
+}
+
+fn run(command: &Command) -> Result<Verdict, Stop> {
+    let common = command.common();
+    output::prepare(common)?;
+    let report = match command {
+        Command::Fabric(args) => fabric::command(args),
+        Command::Load(args) => load::command(args),
+        Command::Run(args) => run::command(args),
+    };
+    output::publish(&report?, common)
 }

@@ -18,6 +18,13 @@ pub enum Verdict {
     Failed,
 }
 
+/// Finds out before a long run whether its report can be written.
+pub fn prepare(common: &Common) -> Result<(), Stop> {
+    let Some(path) = common.json.as_deref().filter(|path| *path != Path::new("-")) else { return Ok(()) };
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map(drop).map_err(|error| Stop::Usage(format!("--json {}: {error}", path.display())))
+}
+
 /// Prints the table, writes the JSON, judges the expectations.
 pub fn publish(report: &Report, common: &Common) -> Result<Verdict, Stop> {
     let value = serde_json::to_value(report).map_err(|error| Stop::Failed(format!("the report: {error}")))?;

@@ -138,12 +138,11 @@ impl<'a> Settings<'a> {
 
     fn warm_up(&self, crew: &Crew) -> Result<(), Stop> {
         let mix = Work::Mix(self.workload.mix);
-        let threads = u64::from(self.args.records.threads);
         let (limits, work) = match self.args.warmup {
             Warmup::Time(Duration::ZERO) => return Ok(()),
             Warmup::Time(duration) => (Limits { operations: None, duration: Some(duration) }, mix),
             Warmup::Operations(operations) => (Limits { operations: Some(operations), duration: None }, mix),
-            Warmup::Sweep => (Limits { operations: Some(self.records * threads), duration: None }, Work::Sweep),
+            Warmup::Sweep => (Limits { operations: Some(self.records), duration: None }, Work::Sweep),
         };
         let measured = crew.run(limits, &self.everyone(work), &Progress::new("warm-up", &limits))?;
         measured.gave_up.map_or(Ok(()), |why| Err(Stop::Failed(format!("warm-up: {why}"))))

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::member::{Member, judge};
-use super::phase::Phase;
+use super::phase::{Phase, count};
 use crate::acked::Next;
 use crate::failure::Failure;
 use crate::target::Target;
@@ -26,7 +26,7 @@ enum Step {
 pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless: bool) {
     let mut began = Instant::now();
     loop {
-        let batch = if endless { 1 } else { phase.take_batch() };
+        let batch = if endless { 1 } else { count(phase.take_batch()) };
         let mut left = batch;
         while left > 0 {
             if phase.is_stopped() || member.gave_up() {
@@ -59,10 +59,10 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
     }
 }
 
-/// Reads every record once.
+/// Reads every record of the budget once: operation n is record n.
 pub fn sweep<T: Target>(member: &mut Member<T>, phase: &Phase) {
     let mut began = Instant::now();
-    for record in 0..member.plan.acked.mark() {
+    for record in std::iter::repeat_with(|| phase.take_batch()).take_while(|batch| !batch.is_empty()).flatten() {
         if phase.is_stopped() || member.gave_up() {
             return;
         }

@@ -1,5 +1,6 @@
 //! A stretch of work that all threads begin together, and what each brings back from it.
 
+use std::ops::Range;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,14 +22,15 @@ pub enum Work {
     Mix(Mix),
     /// A mix of operations until the phase is stopped.
     Endless(Mix),
-    /// Every record is read once, by each thread: each has caches of its own.
+    /// Every record is read once, by one of the threads: they share the caches of their client.
     Sweep,
 }
 
 /// What the threads of a phase share.
 #[derive(Debug)]
 pub struct Phase {
-    budget: AtomicU64,
+    total: u64,
+    left: AtomicU64,
     batch: u64,
     stop: AtomicBool,
     gate: Barrier,
@@ -39,7 +41,8 @@ impl Phase {
     pub fn new(operations: Option<u64>, threads: usize) -> Self {
         let batch = operations.map_or(BATCH_MAX, |all| all / (threads as u64 * BATCHES_MIN));
         Self {
-            budget: AtomicU64::new(operations.unwrap_or(u64::MAX)),
+            total: operations.unwrap_or(u64::MAX),
+            left: AtomicU64::new(operations.unwrap_or(u64::MAX)),
             batch: batch.clamp(1, BATCH_MAX),
             stop: AtomicBool::new(false),
             gate: Barrier::new(threads),
@@ -51,10 +54,12 @@ impl Phase {
         self.gate.wait();
     }
 
-    /// Takes a batch of operations; 0 when none are left.
-    pub fn take_batch(&self) -> u64 {
-        let take = |left: u64| (left > 0).then(|| left - left.min(self.batch));
-        self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_or(0, |left| left.min(self.batch))
+    /// Takes a batch of operations, counted from 0 over all threads; an empty one when none are left.
+    pub fn take_batch(&self) -> Range<u64> {
+        let take = |left: u64| Some(left - left.min(self.batch));
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
+        let first = self.total - left;
+        first..first + left.min(self.batch)
     }
 
     /// Ends the phase early.
@@ -67,6 +72,11 @@ impl Phase {
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// Operations in a batch.
+pub fn count(batch: Range<u64>) -> u64 {
+    batch.end - batch.start
 }
 
 /// One thread's part of a phase.
@@ -94,9 +104,9 @@ mod tests {
     fn a_budget_is_handed_out_exactly() {
         for (operations, threads) in [(1, 4), (1_000, 3), (1_000_000, 2)] {
             let phase = Phase::new(Some(operations), threads);
-            let taken: u64 = std::iter::repeat_with(|| phase.take_batch()).take_while(|batch| *batch > 0).sum();
-            assert_eq!(taken, operations);
+            let batches = std::iter::repeat_with(|| phase.take_batch()).take_while(|batch| !batch.is_empty());
+            assert!(batches.flatten().eq(0..operations));
         }
-        assert_eq!(Phase::new(None, 1).take_batch(), BATCH_MAX);
+        assert_eq!(Phase::new(None, 1).take_batch(), 0..BATCH_MAX);
     }
 }

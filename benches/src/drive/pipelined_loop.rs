@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use super::member::{Member, judge};
-use super::phase::Phase;
+use super::phase::{Phase, count};
 use crate::acked::Next;
 use crate::failure::Failure;
 use crate::target::{Target, Ticket};
@@ -61,7 +61,7 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
         over |= phase.is_stopped() || pipeline.member.gave_up();
         while !over && pipeline.in_flight() < depth {
             if left == 0 {
-                left = if endless { 1 } else { phase.take_batch() };
+                left = if endless { 1 } else { count(phase.take_batch()) };
                 over = left == 0;
                 continue;
             }
