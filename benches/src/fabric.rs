@@ -1,7 +1,8 @@
 //! `kv-bench fabric`: the raw verbs on the library's own connections, and what is built on them beside each.
 
-use sidewire::{Client, Error, Session};
+use sidewire::{Client, Error, RawFabric, Session};
 use sidewire_common::layout::record::record_bytes;
+use sidewire_common::layout::request;
 
 use crate::baseline::{Baseline, Probe};
 use crate::cli::FabricArgs;
@@ -23,7 +24,8 @@ pub fn command(args: &FabricArgs) -> Result<Report, Stop> {
     let mut report = Report::new("fabric", Environment::of(&client, &info), parameters(args));
     let session = client.session()?;
     let keys = Keys::create(&client, &session, args)?;
-    let measured = Baseline::measure(keys.probes(args), args.rounds, args.iterations);
+    let raw = session.raw();
+    let measured = Baseline::measure(keys.probes(&raw, args), args.rounds, args.iterations);
     if let Ok(baseline) = &measured {
         report.add_baseline(baseline);
         keys.add_ratios(baseline, &mut report);
@@ -63,27 +65,28 @@ impl<'a> Keys<'a> {
     }
 
     /// An operation directly after the raw verb it is compared with, so that both see the same moment.
-    fn probes<'b>(&'b self, args: &FabricArgs) -> Vec<Probe<'b>> {
+    fn probes<'b>(&'b self, raw: &'b RawFabric<'_>, args: &FabricArgs) -> Vec<Probe<'b>> {
         let session = self.session;
         let depth = u64::from(args.depth);
         let mut probes = Vec::new();
         for (key, value) in &self.values {
             let size = value.len();
             let record = record_bytes(KEY_BYTES, size);
+            let request = request::HEADER_BYTES + KEY_BYTES + size;
             if record != size {
-                probes.push(Probe::new(format!("read_{size}"), move || session.raw().read(size)));
+                probes.push(Probe::new(format!("read_{size}"), move || raw.read(size)));
             }
-            probes.push(Probe::new(format!("write_{size}"), move || session.raw().write(size)));
-            let chain = move || session.raw().read_chain(record, depth as usize);
+            probes.push(Probe::new(format!("write_{size}"), move || raw.write(size)));
+            let chain = move || raw.read_chain(record, depth as usize);
             probes.push(Probe::chain(format!("read_record_{size}_x{depth}"), depth, chain));
-            probes.push(Probe::new(format!("read_record_{size}"), move || session.raw().read(record)));
+            probes.push(Probe::new(format!("read_record_{size}"), move || raw.read(record)));
             probes.push(Probe::new(format!("get_{size}"), move || get(session, key)));
-            probes.push(Probe::new(format!("write_imm_ack_{size}"), move || session.raw().write_imm_ack(record)));
+            probes.push(Probe::new(format!("write_imm_ack_{size}"), move || raw.write_imm_ack(request)));
             probes.push(Probe::new(format!("put_{size}"), move || session.put(key, value).map(drop)));
         }
-        probes.push(Probe::new("fetch_add", move || session.raw().fetch_add()));
+        probes.push(Probe::new("fetch_add", move || raw.fetch_add()));
         probes.push(Probe::new("counter_add", move || session.add(&self.counter, 1).map(drop)));
-        probes.push(Probe::new("compare_swap", move || session.raw().compare_swap()));
+        probes.push(Probe::new("compare_swap", move || raw.compare_swap()));
         probes
     }
 

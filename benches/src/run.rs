@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidewire::{Admin, Client};
-use sidewire_common::layout::record::record_bytes;
+use sidewire_common::layout::record::{UNIT_BYTES, record_bytes};
+use sidewire_common::layout::request;
 
 use crate::acked::Acked;
 use crate::baseline::{Baseline, Probe};
@@ -31,6 +32,10 @@ const LOAD_PIPELINE: u16 = 16;
 /// Rounds and calls per round of the raw verbs after a run.
 const RAW_ROUNDS: u16 = 5;
 const RAW_ITERATIONS: u64 = 10_000;
+/// Kinds of operations over the raw verb that carries them. `read` stays in one place, which is then in every cache;
+/// `read_spread` goes over as many bytes as the records have.
+const RATIOS: [(&str, &str); 4] =
+    [("read", "read"), ("read", "read_spread"), ("update", "write_imm_ack"), ("insert", "write_imm_ack")];
 
 /// The flags over the workload file over the defaults.
 struct Settings<'a> {
@@ -184,16 +189,21 @@ impl<'a> Settings<'a> {
     /// The raw verbs that carry a Get and a Put, of the record's size, and this run's medians over theirs.
     fn raw_beside(&self, client: &Client, window: &Window, report: &mut Report) -> Result<(), Stop> {
         let session = client.session()?;
-        let bytes = record_bytes(self.args.records.key_size as usize, self.value_bytes as usize);
+        let (key_bytes, value_bytes) = (self.args.records.key_size as usize, self.value_bytes as usize);
+        let record = record_bytes(key_bytes, value_bytes);
+        let request = request::HEADER_BYTES + key_bytes + value_bytes;
+        let (raw, spread) = (session.raw(), session.raw());
+        spread.spread(self.records * record.next_multiple_of(UNIT_BYTES) as u64);
         let probes = vec![
-            Probe::new("read", || session.raw().read(bytes)),
-            Probe::new("write_imm_ack", || session.raw().write_imm_ack(bytes)),
+            Probe::new("read", || raw.read(record)),
+            Probe::new("read_spread", || spread.read(record)),
+            Probe::new("write_imm_ack", || raw.write_imm_ack(request)),
         ];
         let baseline = Baseline::measure(probes, RAW_ROUNDS, RAW_ITERATIONS)?;
         report.add_baseline(&baseline);
         // With several in flight a latency is mostly waiting in line: no ratio to one alone.
         if self.args.pipeline == 1 {
-            for (kind, raw) in [("read", "read"), ("update", "write_imm_ack"), ("insert", "write_imm_ack")] {
+            for (kind, raw) in RATIOS {
                 let ratio = window.latency_ns.get(kind).and_then(|latency| baseline.ratio_of(latency.p50, raw));
                 if let Some(ratio) = ratio {
                     report.ratio.insert(format!("{kind}_p50_over_raw_{raw}"), ratio);
