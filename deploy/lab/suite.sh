@@ -59,9 +59,9 @@ build_programs() {
     done
     cd "$root"
     cargo build --locked --workspace --bins "${integration[@]}" --message-format=json-render-diagnostics
-    for name in "${tests[@]}"; do
-        [[ $name != *:lib ]] || cargo test --locked -p "$(package_of "$name")" --lib --no-run --message-format=json-render-diagnostics
-    done
+    if [[ " ${tests[*]} " == *:lib\ * ]]; then
+        cargo test --locked --workspace --lib --no-run --message-format=json-render-diagnostics
+    fi
 }
 
 # From cargo's messages: "package:target<TAB>executable" for a test, "bin:name<TAB>executable" for a program.
