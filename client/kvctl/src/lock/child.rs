@@ -33,12 +33,14 @@ impl Child {
         let (sender, events) = mpsc::channel();
         let signals = sender.clone();
         signals::watch(move |signal| signals.send(Event::Signal(signal)).is_ok())?;
-        let process = command.spawn().map_err(|error| not_started(&command, &error))?;
-        let id = Pid::from_child(&process);
-        pidfd_open(id, PidfdFlags::empty())
-            .map_err(io::Error::from)
-            .and_then(|handle| tell_end(handle, sender))
-            .map_err(|error| Failure::new(TROUBLE, "command", format!("cannot watch the command: {error}")))?;
+        let mut process = command.spawn().map_err(|error| not_started(&command, &error))?;
+        let handle = pidfd_open(Pid::from_child(&process), PidfdFlags::empty()).map_err(io::Error::from);
+        if let Err(error) = handle.and_then(|handle| tell_end(handle, sender)) {
+            // Nobody would stop it when the lease is lost.
+            let _ = process.kill();
+            let _ = process.wait();
+            return Err(Failure::new(TROUBLE, "command", format!("cannot watch the command: {error}")));
+        }
         Ok(Self { process, events })
     }
 
