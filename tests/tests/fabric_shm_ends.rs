@@ -50,6 +50,23 @@ fn a_server_that_never_sleeps_learns_it_too() {
     poll_until(&mut *server, |all| all.iter().any(|completion| completion.event == Event::Broken));
 }
 
+/// What a client published before it went is received even when its end is heard first.
+#[test]
+fn last_words_are_heard_after_the_end() {
+    for polls in 0..64 {
+        let rig = Rig::new();
+        let (mut server, mut client) = (rig.server_port(), rig.client_port());
+        let beat = beats(&mut *server, &mut *client, 16);
+        (0..polls).for_each(|_| assert_eq!(server.poll(&mut Vec::new()), 0));
+        post_one(&mut *client, beat.client, 1, Verb::Send { bytes: b"last" }).unwrap();
+        drop(client);
+        // Long enough for the next look at the sockets to be due.
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(matches!(poll_count(&mut *server, 1)[0].event, Event::Message { .. }), "after {polls} polls");
+        all_broken(&mut *server, 1);
+    }
+}
+
 /// A server's end: every endpoint of the client breaks, the link says so, and the server's memory is free
 /// although the client's port was never used again.
 #[test]
@@ -110,10 +127,10 @@ fn alone(name: &str) {
     assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
 }
 
-fn gauges() -> (usize, usize, usize) {
+fn gauges() -> [usize; 3] {
     let count = |path: &str| std::fs::read_dir(path).unwrap().count();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    (count("/proc/self/fd"), maps.lines().filter(|line| line.contains("memfd:")).count(), count("/proc/self/task"))
+    [count("/proc/self/fd"), maps.lines().filter(|line| line.contains("memfd:")).count(), count("/proc/self/task")]
 }
 
 /// Descriptors, mappings and threads after 1,000 connects and ends are as before.
@@ -153,7 +170,8 @@ fn leave_nothing_behind() {
         server.close(never.endpoint);
         server.poll(&mut Vec::new());
     }
-    soon(|| (gauges() == before).then_some(()));
+    // The door may not have closed its copy of the last descriptor when `before` was taken.
+    soon(|| (gauges().iter().zip(before).all(|(after, before)| *after <= before)).then_some(()));
     soon(|| (rig.server.departed().len() <= 1_000).then_some(()));
 }
 

@@ -9,6 +9,7 @@ use rustix::event::epoll;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// epoll's name for the waker; endpoints have their own ids.
 pub(super) const WAKER: u64 = u64::MAX;
@@ -37,6 +38,8 @@ pub(super) struct Core {
     /// Server: the word of the whole port.
     pub(super) sleeper: Option<Sleeper>,
     pub(super) polls: u32,
+    /// When the sockets were last looked at by a poll.
+    pub(super) looked: Instant,
 }
 
 impl Core {
@@ -61,6 +64,7 @@ impl Core {
             waker,
             sleeper: None,
             polls: 0,
+            looked: Instant::now(),
         })
     }
 

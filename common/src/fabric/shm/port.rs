@@ -8,14 +8,15 @@ use crate::fabric::{
     Completion, EndpointId, EndpointSpec, Event, FabricError, Opened, PeerInfo, Port, PostError, Status, Wake, Waker, WorkRequest,
 };
 use crate::limits::MESSAGE_BYTES;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `Done`s of one poll, and entries of one poll.
 const POLL_BATCH: usize = 256;
 /// Entries of one endpoint in one poll.
 const ENDPOINT_BATCH: usize = 32;
-/// Polls between two looks at the sockets, for a port that never sleeps.
-const POLLS_PER_LOOK: u32 = 1024;
+/// Polls between two looks at the clock, and time between two at the sockets, for a port that never sleeps.
+const POLLS_PER_CLOCK: u32 = 32;
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// What host and guest do differently.
 pub(super) trait Side {
@@ -122,7 +123,8 @@ impl Core {
         let before = out.len();
         self.regions.renew();
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(POLLS_PER_LOOK) {
+        if self.polls.is_multiple_of(POLLS_PER_CLOCK) && self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = Instant::now();
             self.look_at_sockets();
         }
         self.receive(out);
