@@ -43,6 +43,8 @@ mod handing;
 mod host;
 mod lanes;
 mod ledger;
+#[cfg(all(test, loom))]
+mod loom_model;
 mod messages;
 mod port;
 mod ring;
