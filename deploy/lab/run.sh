@@ -220,7 +220,7 @@ accelerator=$(choose_accelerator)
 # The terminal is left in order and the VM in the background, so that a signal reaches this script at once.
 mkfifo "$work/output"
 if ((interactive)); then
-    [[ ! -t 0 ]] || { saved=$(stty -g); trap 'stty "$saved"; cleanup' EXIT; stty raw -echo; }
+    [[ ! -t 0 ]] || { saved=$(stty -g); trap 'stty "$saved" 2>/dev/null || true; cleanup' EXIT; stty raw -echo; }
     boot "$accelerator" "$work/initrd" "$timeout" -chardev stdio,id=command,signal=off -serial chardev:command <&0 &
     vm=$!
 else

@@ -53,15 +53,13 @@ target_of() { echo "${1##*:}"; }
 # Everything with "--workspace", which gives the features that "cargo test
 # --workspace" has chosen before, so that nothing is compiled twice.
 build_programs() {
-    local integration=() name
+    local integration=() units=0 name
     for name in "${tests[@]}"; do
-        [[ $name == *:lib ]] || integration+=(--test "$(target_of "$name")")
+        if [[ $name == *:lib ]]; then units=1; else integration+=(--test "$(target_of "$name")"); fi
     done
     cd "$root"
     cargo build --locked --workspace --bins "${integration[@]}" --message-format=json-render-diagnostics
-    if [[ " ${tests[*]} " == *:lib\ * ]]; then
-        cargo test --locked --workspace --lib --no-run --message-format=json-render-diagnostics
-    fi
+    ((!units)) || cargo test --locked --workspace --lib --no-run --message-format=json-render-diagnostics
 }
 
 # From cargo's messages: "package:target<TAB>executable" for a test, "bin:name<TAB>executable" for a program.
