@@ -6,7 +6,7 @@ SCRIPTS := .ci/run $(wildcard deploy/*.sh deploy/lab/*.sh) deploy/lab/guest/suit
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lab lab-shell bench fmt lint clean
+.PHONY: help setup build demo test lab lab-shell loom bench fmt lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,6 +25,7 @@ test: ## everything CI checks: format, lints, tests here, end-to-end tests on re
 	$(CARGO) fmt --all --check
 	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
+	$(MAKE) --no-print-directory loom
 	deploy/lab/suite.sh
 
 lab: ## end-to-end tests on real verbs in the VM (SUITE="name..." for some of them)
@@ -35,8 +36,11 @@ lab-shell: ## a shell in the VM, with a Soft-RoCE device and the programs of the
 	deploy/setup.sh --lab
 	deploy/lab/shell.sh
 
-bench: setup ## criterion benchmarks
-	$(CARGO) bench --workspace --locked
+bench: setup build ## the YCSB workloads and the raw fabric on a server of this machine
+	deploy/bench.sh
+
+loom: ## the shared-memory rings under every order the memory model allows
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p sidewire-common --no-default-features --release loom_model
 
 fmt: ## format the code
 	$(CARGO) fmt --all
