@@ -6,6 +6,7 @@
 //!   programs   where the programs under test are; builds them when they are missing or old
 //!   server     a server process: start, pause, kill, stop, start again
 //!   child      a client process: the test executable started again for one role
+//!   intruder   a client without the library, to do what the library never does
 //!   stamped    values that prove whole, of their key, and of one version
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! | --- | --- | --- |
 
 pub mod child;
+pub mod intruder;
 pub mod programs;
 pub mod server;
 pub mod setting;

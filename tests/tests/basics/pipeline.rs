@@ -110,21 +110,20 @@ fn writes_of_one_key_end_in_the_order_of_their_submission() {
     let client = server.client();
     let session = client.session().unwrap();
     let values: Vec<&'static [u8]> = (0..200_u64).map(|n| &*stamped::stamp(1, n, 16 + n as usize * 11 % 997).leak()).collect();
-    let mut versions = Vec::new();
+    let mut versions = HashMap::new();
     let mut take = |finished: &mut Finished| {
         for (id, outcome) in finished.drain(..) {
             match outcome {
-                Ok(Outcome::Write(Write::Done(version))) => versions.push((id, version)),
+                Ok(Outcome::Write(Write::Done(version))) => assert_eq!(versions.insert(id, version), None),
                 other => panic!("{other:?}"),
             }
         }
     };
-    for &value in &values {
-        submit(&session, || Operation::Put { key: b"same", value, options: WriteOptions::new() }, &mut take);
-    }
+    let put = |value| move || Operation::Put { key: b"same", value, options: WriteOptions::new() };
+    let submitted: Vec<_> = values.iter().map(|&value| submit(&session, put(value), &mut take)).collect();
     drain(&session, &mut take);
-    versions.sort_unstable();
-    assert!(versions.is_sorted_by_key(|(_, version)| *version), "{versions:?}");
+    let versions: Vec<_> = submitted.iter().map(|id| versions[id]).collect();
+    assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
     assert_eq!(stamped::version_of(&session.get(b"same").unwrap().unwrap(), 1), Ok(199));
 }
 
