@@ -149,7 +149,7 @@ fn values_that_are_deleted_and_put_anew_are_whole_and_never_go_back() {
 #[test]
 fn a_reused_block_is_never_taken_for_what_it_was() {
     let server = Server::start();
-    let rounds = sidewire_tests::scale(20_000);
+    let rounds = sidewire_tests::scale(8_000);
     let stop = AtomicBool::new(false);
     let round_now = AtomicU64::new(0);
     std::thread::scope(|scope| {
