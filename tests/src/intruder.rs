@@ -140,7 +140,12 @@ impl Intruder {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn run(&mut self, endpoint: EndpointId, bytes: &[u8], verb: impl FnOnce(sidewire_common::memory::Lent) -> Verb<'static>) -> Status {
+    pub fn run(
+        &mut self,
+        endpoint: EndpointId,
+        bytes: &[u8],
+        verb: impl FnOnce(sidewire_common::memory::Lent) -> Verb<'static>,
+    ) -> Status {
         self.next_id += 1;
         let id = WorkId(self.next_id);
         let mut buffer = self.pool.as_ref().and_then(BufferPool::take).expect("a buffer");
@@ -180,16 +185,23 @@ impl Intruder {
         None
     }
 
-    /// Takes what has completed without waiting, and says whether an endpoint broke.
-    pub fn is_broken(&mut self, endpoint: EndpointId) -> bool {
-        let mut all = Vec::new();
-        self.port.poll(&mut all);
-        for completion in &all {
-            if let Event::Message { slot } = completion.event {
-                let _ = self.port.take_message(completion.endpoint, slot, &mut [0; sidewire_common::limits::MESSAGE_BYTES]);
+    /// Waits for an answer of the server, at most `patience`, and says whether the endpoint broke instead.
+    pub fn is_broken(&mut self, endpoint: EndpointId, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let (mut answered, mut all) = (false, Vec::new());
+        while !answered && self.port.room(endpoint) > 0 && Instant::now() < until {
+            all.clear();
+            if self.port.poll(&mut all) == 0 {
+                let _ = self.port.sleep(Duration::from_millis(1));
+            }
+            for completion in &all {
+                if let Event::Message { slot } = completion.event {
+                    let _ = self.port.take_message(completion.endpoint, slot, &mut [0; sidewire_common::limits::MESSAGE_BYTES]);
+                    answered = true;
+                }
             }
         }
-        self.port.room(endpoint) == 0 || all.iter().any(|c| c.endpoint == endpoint && c.event == Event::Broken)
+        self.port.room(endpoint) == 0
     }
 
     /// Ends an endpoint.

@@ -32,7 +32,11 @@ fn ends<T: std::fmt::Debug>(what: &str, deadline: Duration, call: impl FnOnce() 
 fn is_about_time(error: &Error) -> bool {
     matches!(
         error,
-        Error::Deadline { .. } | Error::Indeterminate { .. } | Error::LeaseLapsed | Error::ServerGone { .. } | Error::Control { .. }
+        Error::Deadline { .. }
+            | Error::Indeterminate { .. }
+            | Error::LeaseLapsed
+            | Error::ServerGone { .. }
+            | Error::Control { .. }
     )
 }
 

@@ -140,7 +140,12 @@ fn no_key_that_exists_is_ever_absent() {
     let per_key = index.used_bytes as f64 / keys as f64;
     let overhead = heap.used_bytes as f64 / info.record_bytes as f64 - 1.0;
     println!("{keys} keys of {KEY_BYTES} B with {VALUE_BYTES} B in {took:?}; {reads} reads meanwhile, none absent");
-    println!("{} segments, {} splits; index {per_key:.1} bytes a key; heap overhead {:.1}%", info.segments, info.splits, overhead * 100.0);
+    println!(
+        "{} segments, {} splits; index {per_key:.1} bytes a key; heap overhead {:.1}%",
+        info.segments,
+        info.splits,
+        overhead * 100.0
+    );
     println!("reads per Get {:.3}", client.stats().reads_per_get());
     assert_eq!(info.keys, keys);
     assert_eq!(info.record_bytes, keys * (40 + KEY_BYTES + VALUE_BYTES) as u64);

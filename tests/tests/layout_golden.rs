@@ -175,15 +175,8 @@ fn placement_of_a_hundred_keys() {
         };
         let hash = KeyHash::of(key.as_bytes(), 0x5eed_0000 + u64::from(n / 50));
         let short = if key.len() > 24 { format!("{}..({})", &key[..8], key.len()) } else { key };
-        writeln!(
-            text,
-            "{short} {} {} {} {:03x}",
-            hash.shard(),
-            hash.directory_index(12),
-            hash.home_bucket(),
-            hash.fingerprint()
-        )
-        .unwrap();
+        writeln!(text, "{short} {} {} {} {:03x}", hash.shard(), hash.directory_index(12), hash.home_bucket(), hash.fingerprint())
+            .unwrap();
     }
     golden("placement.txt", &text);
 }

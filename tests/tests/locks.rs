@@ -49,8 +49,7 @@ fn counts(arguments: &[String]) {
 fn one_at_a_time() {
     let rounds = scale(300);
     let server = server();
-    let children: Vec<_> =
-        (0..PROCESSES).map(|_| Child::start("counts", &[server.address(), &rounds.to_string()])).collect();
+    let children: Vec<_> = (0..PROCESSES).map(|_| Child::start("counts", &[server.address(), &rounds.to_string()])).collect();
     let mut tokens = Vec::new();
     for child in children {
         let own: Vec<u64> = child.hear().split(' ').map(|token| token.parse().unwrap()).collect();

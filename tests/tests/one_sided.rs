@@ -77,8 +77,8 @@ fn gets_adds_and_locks_go_on_while_the_server_stands() {
     for client in &clients {
         assert_eq!(client.hear(), "attached");
     }
-    let cpu = server.cpu();
     server.pause();
+    let cpu = server.cpu();
     let started = Instant::now();
     for client in &mut clients {
         client.tell("go");

@@ -124,7 +124,11 @@ fn open_operations_end_when_the_server_dies() {
             if let Err(error) = session.wait(&mut finished) {
                 assert!(is_typed(&error), "{error:?}");
             }
-            assert!(started.elapsed() < deadline() * 2 + setting::patience(Duration::from_millis(300)), "{} of {open}", finished.len());
+            assert!(
+                started.elapsed() < deadline() * 2 + setting::patience(Duration::from_millis(300)),
+                "{} of {open}",
+                finished.len()
+            );
         }
         for (_, outcome) in finished {
             let error = outcome.expect_err("a dead server answers nothing");

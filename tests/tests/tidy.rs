@@ -124,9 +124,7 @@ fn check(rule: &str, of: impl Fn(&Source) -> bool, breaks: impl Fn(&str) -> bool
 /// Whether `word` stands in `line` by itself.
 fn names(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(at, _)| {
-        !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
-    })
+    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
 }
 
 /// A path of a crate or module: `word::`, or `use word`.

@@ -1,12 +1,12 @@
 //! The asynchronous handle: the same operations, from several tasks at once.
 
 use sidewire::{Error, Kind, Unmet, Write, WriteOptions};
-use sidewire_tests::{Server, scale, stamped};
+use sidewire_tests::{Server, scale, setting, stamped};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_operations_without_a_thread_of_ones_own() {
-    let server = Server::builder().lease(Duration::from_secs(1)).start();
+    let server = Server::builder().lease(setting::patience(Duration::from_secs(1))).start();
     let client = server.client();
     let handle = client.async_client().unwrap();
     assert_eq!(handle.get(b"k").await.unwrap(), None);

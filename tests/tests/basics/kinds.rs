@@ -1,7 +1,7 @@
 //! Counters, sequences, locks and values: each call on each kind.
 
 use sidewire::{Error, Kind, Session};
-use sidewire_tests::Server;
+use sidewire_tests::{Server, setting};
 use std::time::Duration;
 
 fn is_wrong<T: std::fmt::Debug>(what: &str, result: Result<T, Error>, there: Kind) {
@@ -21,7 +21,7 @@ fn one_of_each(server: &Server, session: &Session) {
 
 #[test]
 fn each_call_on_each_kind() {
-    let server = Server::builder().lease(Duration::from_secs(1)).start();
+    let server = Server::builder().lease(setting::patience(Duration::from_secs(1))).start();
     let client = server.client();
     let session = client.session().unwrap();
     one_of_each(&server, &session);
@@ -98,7 +98,9 @@ fn a_counter_counts_and_keeps_its_bounds() {
     let end = 1_i64 << 60;
     assert!(session.create_counter(b"full", end).unwrap());
     assert_eq!(session.counter(b"full").unwrap(), Some(end));
-    session.add(b"full", 1).map_or_else(|e| assert!(matches!(e, Error::OutOfRange { .. }), "{e:?}"), |sum| assert_eq!(sum, end + 1));
+    session
+        .add(b"full", 1)
+        .map_or_else(|e| assert!(matches!(e, Error::OutOfRange { .. }), "{e:?}"), |sum| assert_eq!(sum, end + 1));
     let beyond = session.add(b"full", 1);
     assert!(matches!(beyond, Err(Error::OutOfRange { .. })), "{beyond:?}");
     assert!(session.delete(b"full").unwrap());
@@ -124,7 +126,7 @@ fn cells_that_are_used_up_are_told_and_come_back() {
     assert!(!session.exists(b"one-too-many").unwrap());
     assert!(session.delete(b"c3").unwrap());
     // A cell serves again once every live client has said that it uses it no more.
-    let until = std::time::Instant::now() + sidewire_tests::setting::patience(Duration::from_secs(10));
+    let until = std::time::Instant::now() + setting::patience(Duration::from_secs(10));
     while let Err(error) = session.create_counter(b"one-too-many", 33) {
         assert!(matches!(error, Error::OutOfCells { .. } | Error::Busy | Error::Deadline { .. }), "{error:?}");
         assert!(std::time::Instant::now() < until, "the cell does not come back");

@@ -128,7 +128,8 @@ fn many_keys_at_once_with_missing_and_repeated_ones() {
     session.create_counter(b"not-a-value", 1).unwrap();
     assert!(session.multi_get::<&[u8]>(&[]).is_empty());
     // More than a session has in flight at once; every third is missing, every fifth stands twice.
-    let keys: Vec<String> = (0..900_u64).map(|n| if n % 3 == 2 { format!("none{n}") } else { format!("m{}", n % 300 / 5 * 5) }).collect();
+    let keys: Vec<String> =
+        (0..900_u64).map(|n| if n % 3 == 2 { format!("none{n}") } else { format!("m{}", n % 300 / 5 * 5) }).collect();
     for _ in 0..2 {
         let mut values = session.multi_get(&keys);
         assert_eq!(values.len(), keys.len());

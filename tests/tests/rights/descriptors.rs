@@ -3,8 +3,8 @@
 use crate::{fill, is_whole};
 use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect,
-    recvmsg, send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    connect, recvmsg, send, socket_with,
 };
 use sidewire_common::fabric::{Fabric, PeerInfo, RemoteAddr, RemoteRegion, Role, shm};
 use sidewire_common::memory::Mapping;

@@ -10,9 +10,8 @@ use std::time::Duration;
 /// Through a fresh writer's endpoint.
 fn write(intruder: &mut Intruder, to: RemoteAddr, imm: bool) -> Status {
     let (writer, _) = intruder.open(Role::Writer).unwrap();
-    let status = intruder.run(writer, &[0xee; 64], |from| {
-        if imm { Verb::WriteImm { from, to, imm: 0x100 } } else { Verb::Write { from, to } }
-    });
+    let status = intruder
+        .run(writer, &[0xee; 64], |from| if imm { Verb::WriteImm { from, to, imm: 0x100 } } else { Verb::Write { from, to } });
     intruder.close(writer);
     status
 }
@@ -59,7 +58,11 @@ fn no_write_reaches_index_heap_cells_or_anothers_ring() {
         assert_eq!(status, Status::RemoteAccess, "swapping in the {name}");
         intruder.close(reader);
     }
-    let beyond = [heap.base.plus(heap.bytes - 32), heap.base.plus(u64::MAX - 31), RemoteAddr { rkey: heap.base.rkey ^ 0x5a5a, ..heap.base }];
+    let beyond = [
+        heap.base.plus(heap.bytes - 32),
+        heap.base.plus(u64::MAX - 31),
+        RemoteAddr { rkey: heap.base.rkey ^ 0x5a5a, ..heap.base },
+    ];
     for (n, from) in beyond.into_iter().chain([ring.base]).enumerate() {
         let (reader, _) = intruder.open(Role::Reader).unwrap();
         let status = intruder.run(reader, &[0; 64], |into| Verb::Read { into, from });
