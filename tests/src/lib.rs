@@ -20,6 +20,17 @@
 //!
 //! | invariant | test | a mutation that it catches |
 //! | --- | --- | --- |
+//! | 1, 4 an acked Put is seen, and nobody goes back | `torn_read` | a replaced or deleted record stays *live*; conditions of a version not judged (`basics`) |
+//! | 2 no bytes that no Put wrote | `torn_read`, `growth` | the checksum, or the key, of a record is not looked at |
+//! | 3 what exists is never absent | `growth` | a split segment is not marked *moved*; children are published before they are built |
+//! | 5 an old segment never changes | `growth` | as 3 |
+//! | 6 no remote party writes index or heap | `rights` | index and heap without their seal (the server then refuses to start) |
+//! | 7, 9 a counter's sum is that of its acked adds | `counters` | a counter is deleted without being frozen; its cell serves another at once |
+//! | 8 tokens rise, over restarts too | `locks` | a life's tokens begin at 0 |
+//! | 11 every call ends by its deadline | `deadlines`, `restart` | a value is believed past the lease |
+//! | 12 a hostile client harms itself only | `rights` | none made |
+//! | 13 what a dead client held comes back | `locks`, `restart` | the sweep frees no lock |
+//! | a late holder's writes are refused | `locks` | any token passes the fence |
 
 pub mod child;
 pub mod intruder;

@@ -84,12 +84,6 @@ fn every_call_to_a_stopped_server_ends_by_its_deadline() {
     assert!(session.get(b"k").unwrap().is_some());
     assert_eq!(session.add(b"counter", 5).unwrap() % 5, 0);
 
-    let new_session = ends("a new session", deadline(), || {
-        let hasty = client_builder(server.address()).deadline(deadline()).connect();
-        hasty.and_then(|client| client.session().map(drop))
-    });
-    assert!(is_about_time(&new_session), "{new_session:?}");
-    assert_ne!(new_session.retry(), Retry::Never);
     server.resume();
 
     // The same session goes on; what was left open is resolved.
@@ -101,6 +95,21 @@ fn every_call_to_a_stopped_server_ends_by_its_deadline() {
     let sum = session.counter(b"counter").unwrap().unwrap();
     assert!(sum == 5 || sum == 6, "{sum}: the open add counted at most once");
     assert_eq!(server.info().clients_swept, 0);
+}
+
+/// Attaching asks the control plane, which has a limit of its own.
+#[test]
+fn attaching_to_a_stopped_server_ends() {
+    const CALL_LIMIT: Duration = Duration::from_secs(5);
+    let mut server = Server::builder().lease(setting::patience(Duration::from_secs(60))).start();
+    let client = server.client();
+    server.pause();
+    let error = ends("connect", CALL_LIMIT, || client_builder(server.address()).deadline(deadline()).connect());
+    assert!(is_about_time(&error) && error.retry() != Retry::Never, "{error:?}");
+    let error = ends("session", CALL_LIMIT, || client.session());
+    assert!(is_about_time(&error) && error.retry() != Retry::Never, "{error:?}");
+    server.resume();
+    client.session().unwrap().put(b"k", b"v").unwrap();
 }
 
 /// Past the lease nothing that is read can be believed: the dead server's memory still answers.

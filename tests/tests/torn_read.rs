@@ -8,11 +8,15 @@
 
 use sidewire::Session;
 use sidewire_tests::{Server, server::client_builder, setting, stamped};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const KEYS: u64 = 6;
 const WRITERS: u64 = 2;
+/// Location caches of the readers.
+const CACHES: [usize; 3] = [0, 4096, 4096];
+const RACERS: usize = WRITERS as usize + CACHES.len();
 const VALUE_BYTES_MAX: u64 = 6000;
 
 #[derive(Default)]
@@ -26,6 +30,8 @@ struct Marks {
 struct Race {
     marks: [Marks; KEYS as usize],
     stop: AtomicBool,
+    /// Nobody races while others still attach: on few cores they would starve.
+    ready: Barrier,
     /// Whether every second write is a delete.
     deletes: bool,
 }
@@ -88,25 +94,28 @@ fn read(session: &Session, race: &Race, seed: u64) -> u64 {
 
 fn race(name: &str, deletes: bool) {
     let server = Server::builder().workers(2).start();
-    let race = Race { marks: Default::default(), stop: AtomicBool::new(false), deletes };
+    let race = Race { marks: Default::default(), stop: AtomicBool::new(false), ready: Barrier::new(RACERS), deletes };
     let (writes, reads, stats) = std::thread::scope(|scope| {
         let (race, address) = (&race, server.address());
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 scope.spawn(move || {
-                    let client = client_builder(address).connect().unwrap();
-                    write(&client.session().unwrap(), race, writer)
+                    let opened = client_builder(address).connect().and_then(|client| client.session());
+                    race.ready.wait();
+                    write(&opened.unwrap(), race, writer)
                 })
             })
             .collect();
-        let readers: Vec<_> = [0, 4096, 4096]
+        let readers: Vec<_> = CACHES
             .into_iter()
             .zip(0..)
             .map(|(cache, seed)| {
                 scope.spawn(move || {
-                    let client = client_builder(address).location_cache_entries(cache).connect().unwrap();
-                    let reads = read(&client.session().unwrap(), race, seed);
-                    (reads, client.stats())
+                    let opened =
+                        client_builder(address).location_cache_entries(cache).connect().and_then(|client| client.session());
+                    race.ready.wait();
+                    let session = opened.unwrap();
+                    (read(&session, race, seed), session.stats())
                 })
             })
             .collect();
@@ -120,9 +129,9 @@ fn race(name: &str, deletes: bool) {
         (writes, readers.iter().map(|r| r.0).sum::<u64>(), readers.iter().map(|r| r.1).collect::<Vec<_>>())
     });
     println!("{name}: {writes} writes, {reads} reads");
-    for (cache, stats) in ["no cache", "cache", "cache"].iter().zip(stats) {
+    for (cache, stats) in CACHES.into_iter().zip(stats) {
         println!(
-            "  {cache}: {:.2} reads a Get, {} hits, retries: {} torn, {} stale, {} pending, {} moved",
+            "  cache of {cache}: {:.2} reads a Get, {} hits, retries: {} torn, {} stale, {} pending, {} moved",
             stats.reads_per_get(),
             stats.location_hits,
             stats.retries_torn,
