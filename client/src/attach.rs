@@ -29,6 +29,7 @@ pub(crate) struct Wishes {
     pub fabric: Option<FabricKind>,
     pub device: Option<String>,
     pub program: String,
+    pub deadline: Duration,
     pub location_cache_entries: usize,
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes) -> Result<Attached, Err
     let server = control.address().as_str();
     let client = ClientId::random();
     let sent = BootInstant::now();
-    let reply = control.attach(request(client, wishes)).map_err(|e| refused(e, server))?;
+    let reply = control.attach(wishes.deadline, request(client, wishes)).map_err(|e| refused(e, server))?;
     let received = BootInstant::now();
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
     let result = adopt(control, wishes, client, &reply, received).and_then(|attached| {

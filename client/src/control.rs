@@ -176,9 +176,9 @@ impl Control {
     }
 
     /// Attach.
-    pub fn attach(&self, request: v1::AttachRequest) -> Result<v1::AttachReply, ControlError> {
+    pub fn attach(&self, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, ControlError> {
         let mut client = self.session();
-        self.call(CALL_LIMIT, async move { client.attach(request).await })
+        self.call(limit, async move { client.attach(request).await })
     }
 
     /// Open one endpoint.

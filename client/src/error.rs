@@ -135,6 +135,12 @@ pub enum Error {
         /// Its token.
         token: u64,
     },
+    /// In the first lease of its life a server grants no locks: holders of the life before may not know yet.
+    #[error("the server has just started and grants locks in {opens_in:.1?}; wait that long, or start it with a shorter --lease")]
+    LocksClosed {
+        /// Time until it does.
+        opens_in: Duration,
+    },
     /// The server is stopping or short of memory for a moment.
     #[error("the server is busy; try again later")]
     Busy,
@@ -179,6 +185,7 @@ impl Error {
             | Self::IndexFull { .. }
             | Self::OutOfCells { .. }
             | Self::LockTimeout { .. }
+            | Self::LocksClosed { .. }
             | Self::Busy
             | Self::Fabric(_)
             | Self::Control { .. } => Retry::Later,

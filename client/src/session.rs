@@ -284,7 +284,7 @@ impl Session {
     fn wait_for_locks(&self, limit: Duration) -> Result<(), Error> {
         let wait = self.locks_open_in();
         if wait > limit {
-            return Err(Error::LockTimeout { holder: None, token: 0 });
+            return Err(Error::LocksClosed { opens_in: wait });
         }
         if !wait.is_zero() {
             std::thread::sleep(wait);

@@ -100,13 +100,12 @@ fn every_call_to_a_stopped_server_ends_by_its_deadline() {
 /// Attaching asks the control plane, which has a limit of its own.
 #[test]
 fn attaching_to_a_stopped_server_ends() {
-    const CALL_LIMIT: Duration = Duration::from_secs(5);
     let mut server = Server::builder().lease(setting::patience(Duration::from_secs(60))).start();
     let client = server.client();
     server.pause();
-    let error = ends("connect", CALL_LIMIT, || client_builder(server.address()).deadline(deadline()).connect());
+    let error = ends("connect", deadline(), || client_builder(server.address()).deadline(deadline()).connect());
     assert!(is_about_time(&error) && error.retry() != Retry::Never, "{error:?}");
-    let error = ends("session", CALL_LIMIT, || client.session());
+    let error = ends("session", setting::patience(Duration::from_secs(5)), || client.session());
     assert!(is_about_time(&error) && error.retry() != Retry::Never, "{error:?}");
     server.resume();
     client.session().unwrap().put(b"k", b"v").unwrap();

@@ -17,6 +17,7 @@ const fn class(error: &Error) -> (u8, &'static str) {
         Error::Fenced { .. } => (NOT_DONE, "fenced"),
         Error::OutOfRange { .. } => (NOT_DONE, "out_of_range"),
         Error::LockTimeout { .. } => (NOT_DONE, "held"),
+        Error::LocksClosed { .. } => (NOT_DONE, "locks_closed"),
         Error::Key(_) => (USAGE, "key"),
         Error::ValueTooLong { .. } => (USAGE, "value_too_long"),
         Error::DeltaTooLarge { .. } => (USAGE, "delta_too_large"),

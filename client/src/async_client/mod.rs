@@ -298,7 +298,7 @@ impl AsyncClient {
                 }
                 Brought::Lock(Err(view)) => return Ok(Err(view)),
                 Brought::LocksOpenIn(wait) if BootInstant::now().since(started) + wait <= limit => self.pause(wait).await,
-                Brought::LocksOpenIn(_) => return Err(Error::LockTimeout { holder: None, token: 0 }),
+                Brought::LocksOpenIn(opens_in) => return Err(Error::LocksClosed { opens_in }),
                 _ => return unexpected(),
             }
         }

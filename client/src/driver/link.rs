@@ -5,7 +5,7 @@ use super::requests::WriterSlot;
 use crate::attached::Attached;
 use crate::buffers::Buffers;
 use crate::client::Inner;
-use crate::control::{CALL_LIMIT, ControlError, Failure};
+use crate::control::{ControlError, Failure};
 use crate::error::Error;
 use crate::in_flight::{Machine, Purpose, Sink};
 use crate::locate::CellCache;
@@ -70,7 +70,8 @@ impl Link {
         let writers = attached.terms.worker_count;
         let completions = READ_DEPTH + writers * 3 * attached.terms.credits;
         let mut port = attached.fabric.port(PortSpec { name: format!("session {session}"), completions })?;
-        let reader = open_reader(&mut *port, shared, attached, session, CALL_LIMIT).map_err(|e| e.into_error(shared.server()))?;
+        let reader =
+            open_reader(&mut *port, shared, attached, session, shared.deadline).map_err(|e| e.into_error(shared.server()))?;
         let mut buffers = Buffers::new(Arc::clone(&attached.fabric));
         check_descriptor(&mut *port, reader, &mut buffers, attached)?;
         Ok(Self { port, session, buffers, reader })
