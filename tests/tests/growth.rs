@@ -7,7 +7,7 @@
 //! `SIDEWIRE_TEST_KEYS=5000000` makes it the big run, in which the figures of memory are held to their limits.
 
 use sidewire::{Error, Operation, OperationId, Outcome, Session, Write, WriteOptions};
-use sidewire_tests::{Server, scale, server::client_builder, stamped};
+use sidewire_tests::{Server, scale, server::client_builder, setting, stamped};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -102,7 +102,7 @@ fn read(session: &Session, reader: u64, keys: u64, lines: &Lines, stop: &AtomicB
 #[test]
 fn no_key_that_exists_is_ever_absent() {
     let asked = std::env::var("SIDEWIRE_TEST_KEYS").ok().map(|text| text.parse().expect("SIDEWIRE_TEST_KEYS is a number"));
-    let keys: u64 = asked.unwrap_or_else(|| scale(200_000));
+    let keys: u64 = asked.unwrap_or_else(|| if setting::is_verbs() { scale(100_000) } else { scale(200_000) });
     let memory = format!("{}MiB", (keys * 220 >> 20) + 128);
     let server = Server::builder().memory(&memory).workers(2).start();
     let (lines, stop) = (Lines(std::array::from_fn(|n| AtomicU64::new(n as u64))), AtomicBool::new(false));

@@ -38,7 +38,7 @@ const TOKIO: [&str; 12] = [
     "server/src/control/",
     "server/src/main.rs",
     "server/src/shutdown.rs",
-    "client/src/async_client.rs",
+    "client/src/async_client",
     "client/src/control.rs",
     "client/src/admin.rs",
     "client/kvctl/",
