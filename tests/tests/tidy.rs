@@ -31,13 +31,14 @@ const TOP_LEVEL: [&str; 17] = [
 /// Where unsafe code may stand: each has its proof.
 const UNSAFE: [&str; 3] = ["common/src/memory/", "common/src/fabric/verbs/", "common/src/fabric/shm/"];
 /// Where tokio may stand: control plane, programs, the asynchronous handle, and tests.
-const TOKIO: [&str; 12] = [
+const TOKIO: [&str; 13] = [
     "proto/",
     "server/src/boot.rs",
     "server/src/boot/",
     "server/src/control/",
     "server/src/main.rs",
     "server/src/shutdown.rs",
+    "server/tests/",
     "client/src/async_client",
     "client/src/control.rs",
     "client/src/admin.rs",
@@ -46,10 +47,11 @@ const TOKIO: [&str; 12] = [
     "tests/",
 ];
 /// Where tonic may stand: the same without the asynchronous handle.
-const TONIC: [&str; 8] = [
+const TONIC: [&str; 9] = [
     "proto/",
     "server/src/boot.rs",
     "server/src/control/",
+    "server/tests/",
     "client/src/control.rs",
     "client/src/admin.rs",
     "client/src/error.rs",
