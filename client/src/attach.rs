@@ -29,19 +29,18 @@ pub(crate) struct Wishes {
     pub fabric: Option<FabricKind>,
     pub device: Option<String>,
     pub program: String,
-    pub deadline: Duration,
     pub location_cache_entries: usize,
 }
 
-/// Attaches under a new identity.
+/// Attaches under a new identity; the server must answer within `limit`.
 ///
 /// # Errors
 /// When the server cannot be reached, refuses, or tells what cannot be right; or its fabric cannot be had here.
-pub(crate) fn attach(control: &Control, wishes: &Wishes) -> Result<Attached, Error> {
+pub(crate) fn attach(control: &Control, wishes: &Wishes, limit: Duration) -> Result<Attached, Error> {
     let server = control.address().as_str();
     let client = ClientId::random();
     let sent = BootInstant::now();
-    let reply = control.attach(wishes.deadline, request(client, wishes)).map_err(|e| refused(e, server))?;
+    let reply = control.attach(limit, request(client, wishes)).map_err(|e| refused(e, server))?;
     let received = BootInstant::now();
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
     let result = adopt(control, wishes, client, &reply, received).and_then(|attached| {

@@ -142,14 +142,9 @@ impl ClientBuilder {
         };
         let control = Control::new(Address::parse(server)?)?;
         let program = self.program.unwrap_or_else(executable_name);
-        let wishes = Wishes {
-            fabric: self.fabric,
-            device: self.device,
-            program,
-            deadline: self.deadline,
-            location_cache_entries: self.location_cache_entries,
-        };
-        let attached = Arc::new(attach::attach(&control, &wishes)?);
+        let wishes =
+            Wishes { fabric: self.fabric, device: self.device, program, location_cache_entries: self.location_cache_entries };
+        let attached = Arc::new(attach::attach(&control, &wishes, self.deadline)?);
         let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, attached));
         let inner = Arc::new(Inner { shared: Arc::clone(&shared), heartbeat: Mutex::new(None) });
         *inner.heartbeat.lock() = Some(heartbeat::start(shared)?);

@@ -191,10 +191,20 @@ impl Control {
         self.call(limit, async move { client.open_endpoint(request).await })
     }
 
-    /// The regions as they are now.
-    pub fn regions(&self, limit: Duration, request: v1::RegionsRequest) -> Result<v1::RegionsReply, ControlError> {
+    /// The regions as they are now, without waiting: `told` is called with the answer, on another thread.
+    pub fn regions(
+        &self,
+        request: v1::RegionsRequest,
+        told: impl FnOnce(Result<v1::RegionsReply, ControlError>) + Send + 'static,
+    ) {
         let mut client = self.session();
-        self.call(limit, async move { client.regions(request).await })
+        self.runtime.spawn(async move {
+            let answer = tokio::time::timeout(CALL_LIMIT, client.regions(request)).await;
+            told(match answer {
+                Ok(answer) => answer.map(Response::into_inner).map_err(ControlError::from),
+                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {CALL_LIMIT:?}")).into()),
+            });
+        });
     }
 
     /// Ends one session, without waiting for the answer.

@@ -9,7 +9,7 @@
 
 use crate::attach::{self, plain};
 use crate::attached::Attached;
-use crate::control::Failure;
+use crate::control::{CALL_LIMIT, ControlError};
 use crate::error::Error;
 use crate::regions::RegionTable;
 use crate::retry::Backoff;
@@ -64,7 +64,7 @@ fn run(shared: &Shared, told: &mpsc::SyncSender<Result<(), Error>>) {
         let attached = shared.attached();
         let reason = match Beater::new(shared, Arc::clone(&attached)) {
             Ok(mut beater) => {
-                let opened = beater.open(shared);
+                let opened = beater.open(shared, shared.deadline);
                 if let Some(told) = first.take() {
                     let failed = opened.is_err();
                     let _ = told.send(opened);
@@ -98,7 +98,7 @@ fn attach_anew(shared: &Shared) {
         if shared.is_stopping() {
             return;
         }
-        match attach::attach(&shared.control, &shared.wishes) {
+        match attach::attach(&shared.control, &shared.wishes, CALL_LIMIT) {
             Ok(attached) => {
                 tracing::info!(server = shared.server(), incarnation = %attached.terms.incarnation, "attached anew");
                 shared.attached_anew(Arc::new(attached));
@@ -129,6 +129,8 @@ struct Beater {
     /// An epoch that the server waits for.
     acknowledge: Option<u64>,
     acknowledged: u64,
+    /// Regions that were asked for.
+    regions: Option<mpsc::Receiver<Result<v1::RegionsReply, ControlError>>>,
     completions: Vec<Completion>,
 }
 
@@ -149,6 +151,7 @@ impl Beater {
             sent: VecDeque::new(),
             beat_at: now,
             acknowledge: None,
+            regions: None,
             completions: Vec::new(),
         })
     }
@@ -157,8 +160,8 @@ impl Beater {
         self.attached.terms.lease / BEATS_PER_LEASE
     }
 
-    /// Opens and connects the endpoint.
-    fn open(&mut self, shared: &Shared) -> Result<(), Error> {
+    /// Opens and connects the endpoint. No beat can be sent meanwhile, so it may take as long as the lease lasts.
+    fn open(&mut self, shared: &Shared, limit: Duration) -> Result<(), Error> {
         let spec = EndpointSpec { role: Role::Beat, send_depth: BEAT_DEPTH, recv_depth: BEAT_DEPTH };
         let opened = self.port.open(&spec)?;
         let terms = &self.attached.terms;
@@ -216,6 +219,7 @@ impl Beater {
         if self.endpoint.is_none() && now >= self.reopen_at {
             self.reopen(shared, now)?;
         }
+        self.enter_epoch();
         self.acknowledge(now);
         if self.endpoint.is_some() && now >= self.beat_at {
             self.beat(shared);
@@ -224,7 +228,7 @@ impl Beater {
     }
 
     fn reopen(&mut self, shared: &Shared, now: BootInstant) -> Result<(), String> {
-        match self.open(shared) {
+        match self.open(shared, self.attached.lease.left(now)) {
             Ok(()) => {
                 self.backoff = Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX);
                 Ok(())
@@ -337,7 +341,7 @@ impl Beater {
             Verdict::Alive => self.renew(&answer, received),
         }
         if answer.layout_epoch > self.attached.gate.current() {
-            self.enter_epoch(shared);
+            self.ask_regions(shared);
         } else if answer.layout_epoch > self.acknowledged {
             self.acknowledge = Some(answer.layout_epoch);
         }
@@ -353,26 +357,41 @@ impl Beater {
         self.attached.clock.told(answer.clock_ms, answer.clock_error_ms, sent, received, self.attached.terms.lease);
     }
 
-    /// Fetches and adopts the regions of a later epoch, and enters it.
-    fn enter_epoch(&mut self, shared: &Shared) {
+    /// A later epoch was told: its regions are asked for, while beats go on.
+    fn ask_regions(&mut self, shared: &Shared) {
+        if self.regions.is_some() {
+            return;
+        }
         let terms = &self.attached.terms;
         let request = v1::RegionsRequest { client_id: terms.client.to_bytes().to_vec(), incarnation: terms.incarnation.0 };
-        let told = shared.control.regions(self.period() / 2, request);
-        let entered = told.map_err(|e| (e.failure, e.reason)).and_then(|reply| {
-            let refuse = |e: &dyn std::fmt::Display| (Failure::Refused, e.to_string());
-            let used = convert::regions(reply.regions).map_err(|e| refuse(&e))?;
-            let table = RegionTable::new(&used, terms.cell_count).map_err(|e| refuse(&e))?;
-            self.attached.fabric.adopt(&plain(&used)).map_err(|e| refuse(&e))?;
+        let (told, answer) = mpsc::sync_channel(1);
+        let waker = self.port.waker();
+        shared.control.regions(request, move |reply| {
+            // The thread may have moved on to another attachment, and wants it no more.
+            let _ = told.send(reply);
+            waker.wake();
+        });
+        self.regions = Some(answer);
+    }
+
+    /// Adopts the regions that were asked for, once they are told, and enters their epoch.
+    fn enter_epoch(&mut self) {
+        let Some(told) = self.regions.as_ref().and_then(|r| r.try_recv().ok()) else { return };
+        self.regions = None;
+        let adopted = told.map_err(|e| e.reason).and_then(|reply| {
+            let used = convert::regions(reply.regions).map_err(|e| e.to_string())?;
+            let table = RegionTable::new(&used, self.attached.terms.cell_count).map_err(|e| e.to_string())?;
+            self.attached.fabric.adopt(&plain(&used)).map_err(|e| e.to_string())?;
             Ok((reply.layout_epoch, table))
         });
-        match entered {
+        match adopted {
             Ok((epoch, table)) if epoch > self.attached.gate.current() => {
                 self.attached.enter_epoch(epoch, table);
                 self.acknowledge = Some(epoch);
             }
             Ok(_) => {}
             // The next answer tells the epoch again.
-            Err((_, reason)) => tracing::warn!(reason, "the regions of a later layout epoch could not be adopted"),
+            Err(reason) => tracing::warn!(reason, "the regions of a later layout epoch could not be adopted"),
         }
     }
 }

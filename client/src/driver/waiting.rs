@@ -161,6 +161,7 @@ impl Driver {
         let error = match &mut op.machine {
             Machine::Write(_) if sent.is_some() => Error::Indeterminate { operation },
             Machine::Counter(m) if m.may_have_counted() && op.posted > 0 => Error::Indeterminate { operation },
+            Machine::Write(m) if m.is_busy() => Error::Busy,
             _ if !self.alive => self.client.shared.gone_error(),
             _ if lapsed => Error::LeaseLapsed,
             machine => Error::Deadline { operation, after: waited, seen: machine.seen() },

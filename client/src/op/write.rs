@@ -37,12 +37,14 @@ pub(crate) struct WriteOp {
     want: Want,
     backoff: Backoff,
     sent: u32,
+    /// The last answer was that the server is busy.
+    busy: bool,
 }
 
 impl WriteOp {
     /// A machine for this request; the driver fills in the sequence.
     pub fn new(request: Request, want: Want) -> Self {
-        Self { request, want, backoff: Backoff::new(BUSY_PAUSE_FIRST, BUSY_PAUSE_MAX), sent: 0 }
+        Self { request, want, backoff: Backoff::new(BUSY_PAUSE_FIRST, BUSY_PAUSE_MAX), sent: 0, busy: false }
     }
 
     /// Its name in messages to people.
@@ -67,6 +69,11 @@ impl WriteOp {
         }
     }
 
+    /// Whether the server's last word was that it is busy.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     /// Eats what happened.
     pub fn on(&mut self, input: Input, cx: &mut Context<'_>) -> Step {
         match input {
@@ -75,7 +82,10 @@ impl WriteOp {
                 cx.asks.push(Ask::Request(self.request));
                 Step::Wait
             }
-            Input::Ack(ack) if ack.outcome == Outcome::Busy => Step::Pause(self.backoff.pause()),
+            Input::Ack(ack) if ack.outcome == Outcome::Busy => {
+                self.busy = true;
+                Step::Pause(self.backoff.pause())
+            }
             Input::Ack(ack) => Step::Finished(self.outcome(&ack, cx)),
             _ => Step::Wait,
         }
