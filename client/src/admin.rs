@@ -110,7 +110,7 @@ impl Admin {
                     return None;
                 }
                 match batches.blocking_recv()? {
-                    Ok(batch) => items = v1::ScanReply::from(batch).items.into_iter(),
+                    Ok(batch) => items = batch.items.into_iter(),
                     Err(status) => {
                         ended = true;
                         return Some(Err(ControlError::from(status).into_error(&server)));

@@ -173,8 +173,7 @@ impl Beater {
             worker: 0,
             peer: convert::peer_to_wire(&opened.info),
         };
-        // The lease runs meanwhile; past it there is nothing to beat for.
-        let connected = shared.control.open_endpoint(terms.lease, request).map_err(|e| e.into_error(shared.server()));
+        let connected = shared.control.open_endpoint(limit, request).map_err(|e| e.into_error(shared.server()));
         let connected = connected.and_then(|reply| {
             let peer = convert::peer(reply.peer).map_err(|e| Error::Layout { reason: e.to_string() })?;
             Ok(self.port.connect(opened.endpoint, &peer)?)

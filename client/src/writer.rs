@@ -273,7 +273,7 @@ impl Writer {
 
     /// Writes that were never done and must be sent again, once every question is answered. They are resolved here:
     /// what is sent again has a new sequence.
-    pub fn to_send_again(&mut self) -> Vec<(SlabKey, Option<Buffer>, usize)> {
+    pub fn take_never_done(&mut self) -> Vec<(SlabKey, Option<Buffer>, usize)> {
         if self.questions > 0 || !self.busy.is_empty() {
             return Vec::new();
         }
@@ -365,9 +365,9 @@ mod tests {
         let ticket = writer.send(None, Errand::AskAfter(3), 64, 0).unwrap();
         end_work(&mut writer, ticket.sequence);
         assert!(matches!(writer.on_ack(ack(8, Outcome::NeverDone)).1, Progress::Nothing));
-        assert!(writer.to_send_again().is_empty());
+        assert!(writer.take_never_done().is_empty());
         assert!(matches!(writer.on_ack(ack(7, Outcome::NeverDone)).1, Progress::Resolved(r) if r.op.is_none()));
-        let again: Vec<_> = writer.to_send_again().into_iter().map(|(op, ..)| op).collect();
+        let again: Vec<_> = writer.take_never_done().into_iter().map(|(op, ..)| op).collect();
         assert_eq!(again, [SlabKey::from_raw(3)]);
         assert!(writer.accepts());
         assert_eq!(writer.send(op(3), Errand::Operation, 64, 0).unwrap().resolved_below, 9);

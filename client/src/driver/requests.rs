@@ -204,7 +204,7 @@ impl Driver {
 
     /// Writes that the worker has never seen go to the front of the queue, in their order.
     fn send_again(&mut self, worker: usize) {
-        for (name, image, bytes) in self.writers[worker].books.to_send_again().into_iter().rev() {
+        for (name, image, bytes) in self.writers[worker].books.take_never_done().into_iter().rev() {
             let Some(op) = self.ops.find(name) else { continue };
             let Some(request) = op.wire else { continue };
             op.image = image.map(|image| (image, bytes));

@@ -66,7 +66,7 @@ impl LocationCache {
     }
 
     #[inline]
-    fn way<'a>(set: &'a Set, name: u64) -> Option<&'a AtomicU64> {
+    fn way(set: &Set, name: u64) -> Option<&AtomicU64> {
         set.0.iter().find(|way| way[0].load(Ordering::Relaxed) == name).map(|way| &way[1])
     }
 
