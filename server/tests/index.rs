@@ -28,7 +28,7 @@ use std::time::Duration;
 struct Nowhere(FabricInfo);
 
 impl Nowhere {
-    fn new() -> Arc<dyn Fabric> {
+    fn fabric() -> Arc<dyn Fabric> {
         Arc::new(Self(FabricInfo {
             kind: FabricKind::Shm,
             device: String::new(),
@@ -101,7 +101,7 @@ impl Bench {
             pin: Pinning::Off,
             clients_max: 1,
         };
-        let store = Store::build(settings, Nowhere::new()).unwrap();
+        let store = Store::build(settings, Nowhere::fabric()).unwrap();
         let mut memory = Memory::new(Arc::clone(store.pools()));
         let index = Index::new(&store, &mut memory, 0).unwrap();
         let heap = Heap::new(Arc::clone(store.pools()));
