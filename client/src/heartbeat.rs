@@ -39,6 +39,8 @@ const ATTACH_PAUSE_FIRST: Duration = Duration::from_millis(20);
 const ATTACH_PAUSE_MAX: Duration = Duration::from_millis(300);
 /// Shortest pause between two attempts, however much of a hurry there is.
 const ATTACH_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// Why an attachment ends that the server has swept, or that an earlier life of it has granted.
+const UNKNOWN: &str = "the server does not know this client any more";
 /// Attempts to attach anew between two lines in the log.
 const ATTEMPTS_PER_LOG_LINE: u32 = 20;
 
@@ -212,6 +214,9 @@ impl Beater {
         if !self.attached.fabric.link_alive() {
             return Err("the server's process has hung up".into());
         }
+        if shared.has_lapsed() {
+            return Err(UNKNOWN.into());
+        }
         if shared.take_suspicion() {
             self.beat_at = self.beat_at.min(now);
         }
@@ -232,7 +237,7 @@ impl Beater {
                 self.backoff = Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX);
                 Ok(())
             }
-            Err(Error::LeaseLapsed) => Err("the server does not know this client any more".into()),
+            Err(Error::LeaseLapsed) => Err(UNKNOWN.into()),
             Err(error) => {
                 tracing::debug!(%error, "the heartbeat's endpoint could not be opened");
                 self.reopen_at = now.plus(self.backoff.pause());

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     next_waker: AtomicU64,
     /// A session suspects that the server is gone.
     suspected: AtomicBool,
+    /// The attachment of which the server said that it does not know it any more.
+    lapsed: AtomicU64,
     /// A call waits for an attempt to attach anew.
     hurried: AtomicBool,
     stopping: AtomicBool,
@@ -64,6 +66,7 @@ impl Shared {
             wakers: Mutex::default(),
             next_waker: AtomicU64::new(1),
             suspected: AtomicBool::new(false),
+            lapsed: AtomicU64::new(0),
             hurried: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
@@ -176,6 +179,17 @@ impl Shared {
         if !self.suspected.swap(true, Ordering::AcqRel) {
             self.wake_heartbeat();
         }
+    }
+
+    /// The server has told a session that it does not know this attachment any more.
+    pub fn lapsed(&self, life: u64) {
+        self.lapsed.fetch_max(life, Ordering::AcqRel);
+        self.wake_heartbeat();
+    }
+
+    /// Whether it has told so of the present one.
+    pub fn has_lapsed(&self) -> bool {
+        self.lapsed.load(Ordering::Acquire) >= self.life()
     }
 
     /// Whether a session suspects that the server is gone; asks once.

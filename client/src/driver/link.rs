@@ -202,6 +202,8 @@ impl Driver {
             ops: Slab::default(),
             posted: Slab::default(),
             chain: Vec::new(),
+            single: Vec::new(),
+            patience: shared.deadline,
             waiting: VecDeque::new(),
             asks: Vec::new(),
             events: VecDeque::new(),
@@ -233,14 +235,15 @@ impl Driver {
         if now < self.reader.open_at {
             return;
         }
-        match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, REOPEN_LIMIT) {
+        let limit = self.patience.min(REOPEN_LIMIT);
+        match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, limit) {
             Ok(endpoint) => {
                 self.reader = Reader { endpoint: Some(endpoint), open_at: now, backoff: backoff() };
                 self.room = self.port.room(endpoint);
             }
             Err(error) => {
                 tracing::debug!(reason = error.reason, "the read endpoint could not be opened again");
-                self.client.shared.suspect();
+                self.suspect(&error);
                 self.reader.open_at = BootInstant::now().plus(self.reader.backoff.pause());
             }
         }
@@ -282,7 +285,8 @@ impl Driver {
         // A work request may end after its request was answered, so there can be more of them than credits.
         let spec = EndpointSpec { role: Role::Writer, send_depth: 2 * credits, recv_depth: credits };
         let wanted = Wanted { session: self.session, role: v1::open_endpoint_request::Role::Writer, worker: worker as u32 };
-        let opened = open_endpoint(&mut *self.port, &self.client.shared, &self.attached, &spec, wanted, REOPEN_LIMIT);
+        let limit = self.patience.min(REOPEN_LIMIT);
+        let opened = open_endpoint(&mut *self.port, &self.client.shared, &self.attached, &spec, wanted, limit);
         let wanted_bytes = self.attached.terms.staging_bytes as u64;
         let slot = &mut self.writers[worker];
         match opened {
@@ -302,9 +306,17 @@ impl Driver {
             Err(error) => {
                 tracing::debug!(reason = error.reason, worker, "a write endpoint could not be opened");
                 slot.open_at = BootInstant::now().plus(slot.backoff.pause());
-                self.client.shared.suspect();
+                self.suspect(&error);
                 false
             }
+        }
+    }
+
+    /// The server could not be reached, or has said that it does not know this client any more.
+    fn suspect(&self, error: &ControlError) {
+        match error.failure {
+            Failure::Lapsed => self.client.shared.lapsed(self.life),
+            Failure::Unreachable | Failure::Refused => self.client.shared.suspect(),
         }
     }
 

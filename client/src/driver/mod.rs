@@ -51,6 +51,8 @@ pub(crate) struct Driver {
     life: u64,
     /// False from the end of the attachment until the session has moved to another.
     alive: bool,
+    /// How long the operation that the driver works for can wait; bounds what blocks.
+    patience: Duration,
     /// When moving to another attachment is tried again.
     move_at: BootInstant,
     session: u32,
@@ -69,6 +71,8 @@ pub(crate) struct Driver {
     ops: Ops,
     posted: PostedWork,
     chain: Vec<WorkRequest<'static>>,
+    /// Holds one request while it is posted.
+    single: Vec<WorkRequest<'static>>,
     /// Work requests that the read endpoint takes, besides the chain.
     room: usize,
     /// Asked for, waiting for room.
@@ -145,6 +149,7 @@ impl Driver {
         if sink == Sink::Submitted {
             self.submitted += 1;
         }
+        self.patience = deadline;
         let hash = KeyHash::of(key, self.attached.terms.hash_seed);
         let (name, op) = self.ops.take(Op::new);
         op.begin(key, hash, deadline, sink);

@@ -131,10 +131,11 @@ impl Driver {
         let purpose = Purpose::Request { worker: worker as u32, sequence: ticket.sequence };
         *entry = Some(Posted { op, purpose, buffer: Some(image) });
         let imm = immediate(ticket.unit, ticket.sequence);
-        let mut chain = vec![WorkRequest { id, verb: Verb::WriteImm { from, to, imm } }];
-        match self.port.post(endpoint, &mut chain) {
+        self.single.push(WorkRequest { id, verb: Verb::WriteImm { from, to, imm } });
+        match self.port.post(endpoint, &mut self.single) {
             Ok(()) => Ok(()),
             Err(error) => {
+                self.single.clear();
                 tracing::debug!(%error, worker, "a request was refused");
                 slot.books.take_back(ticket);
                 let posted = self.posted.find(work).and_then(Option::take);

@@ -49,6 +49,7 @@ impl Driver {
                 continue;
             }
             let left = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline.saturating_sub(waited));
+            self.patience = left;
             if spin.idle() {
                 self.sleep(now, left);
             }
