@@ -75,7 +75,7 @@ pub fn command(args: &LoadArgs) -> Result<Report, Stop> {
     let failed = loaded.measured.recorder.failures.total().saturating_sub(loaded.retried);
     let miscounted = before.keys == 0 && after.keys != loaded.stored;
     report.complete = loaded.stored == records && failed == 0 && !miscounted && loaded.measured.gave_up.is_none();
-    report.window = Some(Window::of(&loaded.measured, cost));
+    report.window = Some(Window::of(&loaded.measured, loaded.measured.recorder.count(Kind::Insert), Some(cost)));
     report.growth = Some(Growth::of(before.keys, &after));
     Ok(report)
 }

@@ -34,6 +34,7 @@ mod target;
 mod value;
 mod workload;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -45,7 +46,8 @@ use output::Verdict;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     let verdict = run(&cli.command);
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

@@ -91,7 +91,6 @@ impl Recorder {
     }
 
     /// Operations of one kind that came through.
-    #[cfg(test)]
     pub fn count(&self, kind: Kind) -> u64 {
         self.latencies[kind as usize].len()
     }

@@ -83,9 +83,9 @@ pub struct Parameters {
 /// The measured window of a load or run.
 #[derive(Debug, Serialize)]
 pub struct Window {
-    /// Operations that came through, per second.
+    /// Operations that came through, per second; of a load only the inserts count.
     pub throughput_ops: f64,
-    /// Operations that came through.
+    /// Operations that came through; of a load only the inserts.
     pub operations: u64,
     /// Its length.
     pub elapsed_s: f64,
@@ -95,10 +95,10 @@ pub struct Window {
     pub reads_per_get: Option<f64>,
     /// Gets that one Read answered, of all.
     pub location_hit_rate: Option<f64>,
-    /// CPU time of the server's workers per operation.
-    pub server_cpu_ns_per_op: f64,
+    /// CPU time of the server's workers per operation; `null` when the server did not answer any more.
+    pub server_cpu_ns_per_op: Option<f64>,
     /// What the workers did.
-    pub server: ServerCost,
+    pub server: Option<ServerCost>,
     /// CPU time of the generator's threads per operation, the library's part included.
     pub client_cpu_ns_per_op: f64,
     /// The client's retries by cause.
@@ -149,9 +149,8 @@ pub struct Growth {
 }
 
 impl Window {
-    /// The figures of a phase.
-    pub fn of(measured: &Measured, server: ServerCost) -> Self {
-        let operations = measured.recorder.operations();
+    /// The figures of a phase in which `operations` count.
+    pub fn of(measured: &Measured, operations: u64, server: Option<ServerCost>) -> Self {
         let per_operation = |total: u64| if operations == 0 { 0.0 } else { total as f64 / operations as f64 };
         let per_get = |count: u64| (measured.stats.gets > 0).then(|| count as f64 / measured.stats.gets as f64);
         Self {
@@ -161,7 +160,7 @@ impl Window {
             latency_ns: measured.recorder.latencies(),
             reads_per_get: per_get(measured.stats.reads),
             location_hit_rate: per_get(measured.stats.location_hits),
-            server_cpu_ns_per_op: server.per_operation(operations),
+            server_cpu_ns_per_op: server.map(|server| server.per_operation(operations)),
             server,
             client_cpu_ns_per_op: per_operation(measured.cpu_ns),
             retries: Retries::of(&measured.stats),
@@ -275,7 +274,7 @@ mod tests {
     fn every_figure_has_its_name() {
         let mut report = Report::new("run", environment(), Parameters::default());
         let cost = ServerCost { cpu_ns: 20_000, requests: 1_000, wakeups: 10 };
-        report.window = Some(Window::of(&measured(), cost));
+        report.window = Some(Window::of(&measured(), 2_000, Some(cost)));
         let probes = vec![Probe::new("read", || Ok(())), Probe::new("write", || Ok(()))];
         report.add_baseline(&Baseline::measure(probes, 1, 100).expect("they never fail"));
         report.ratio.insert("read_p50_over_raw_read".into(), 1.5);

@@ -62,12 +62,13 @@ pub fn command(args: &RunArgs) -> Result<Report, Stop> {
     let crew = Crew::with_sessions(&client, &plan, usize::from(args.records.threads))?;
     settings.warm_up(&crew)?;
     let (measured, cost) = settings.phase(&crew, &admin, "run", settings.limits, settings.workload.mix)?;
+    let operations = measured.recorder.operations();
     if settings.workload.mix == Mix::only(Kind::Read) && measured.gave_up.is_none() {
-        report.get_vs_put = settings.puts_beside(&crew, &admin, &measured, cost)?;
+        report.get_vs_put = settings.puts_beside(&crew, &admin, operations, cost)?;
     }
     drop(crew);
     report.complete = measured.gave_up.is_none() && measured.recorder.failures.total() == 0;
-    let window = Window::of(&measured, cost);
+    let window = Window::of(&measured, operations, cost);
     if !args.no_raw && measured.gave_up.is_none() {
         // The run's own figures are told even so.
         if let Err(error) = settings.raw_beside(&client, &window, &mut report) {
@@ -164,26 +165,20 @@ impl<'a> Settings<'a> {
         title: &'static str,
         limits: Limits,
         mix: Mix,
-    ) -> Result<(Measured, ServerCost), Stop> {
+    ) -> Result<(Measured, Option<ServerCost>), Stop> {
         let before = ServerLook::take(admin)?;
         let measured = crew.run(limits, &self.everyone(Work::Mix(mix)), &Progress::new(title, &limits))?;
         // A server that is gone has no more to say; the figures up to there are still told.
-        let after = ServerLook::take(admin).unwrap_or(before);
-        Ok((measured, before.until(after)))
+        let after = ServerLook::take(admin).ok();
+        Ok((measured, after.map(|after| before.until(after))))
     }
 
-    fn puts_beside(
-        &self,
-        crew: &Crew,
-        admin: &Admin,
-        gets: &Measured,
-        get_cost: ServerCost,
-    ) -> Result<Option<GetVersusPut>, Stop> {
-        let gets = gets.recorder.operations();
+    fn puts_beside(&self, crew: &Crew, admin: &Admin, gets: u64, cost: Option<ServerCost>) -> Result<Option<GetVersusPut>, Stop> {
         let limits = Limits { operations: Some(gets.clamp(1, PUT_SAMPLE)), duration: Some(PUT_SAMPLE_TIME) };
         let (puts, put_cost) = self.phase(crew, admin, "puts", limits, Mix::only(Kind::Update))?;
         let puts = puts.recorder.operations();
-        Ok((puts > 0).then(|| GetVersusPut::of((gets, get_cost), (puts, put_cost))))
+        let both = cost.zip(put_cost).filter(|_| puts > 0);
+        Ok(both.map(|(get_cost, put_cost)| GetVersusPut::of((gets, get_cost), (puts, put_cost))))
     }
 
     /// The raw verbs that carry a Get and a Put, of the record's size, and this run's medians over theirs.

@@ -99,16 +99,18 @@ impl Display for Window {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (operations, rate) = (group(self.operations), group(self.throughput_ops as u64));
         writeln!(f, "{operations} operations in {:.2} s: {rate} per second", self.elapsed_s)?;
-        writeln!(f, "{:<10}{:>14}{:>11}{:>11}{:>11}{:>11}", "", "count", "p50", "p99", "p99.9", "max")?;
+        let head = ["", "count", "per second", "p50", "p99", "p99.9", "max"];
+        writeln!(f, "{:<8}{:>14}{:>13}{:>11}{:>11}{:>11}{:>11}", head[0], head[1], head[2], head[3], head[4], head[5], head[6])?;
         for (kind, latency) in &self.latency_ns {
-            write!(f, "{kind:<10}{:>14}{:>11}{:>11}", group(latency.count), time(latency.p50), time(latency.p99))?;
-            writeln!(f, "{:>11}{:>11}", time(latency.p999), time(latency.max))?;
+            let rate = latency.count as f64 / self.elapsed_s.max(f64::MIN_POSITIVE);
+            write!(f, "{kind:<8}{:>14}{:>13}{:>11}", group(latency.count), group(rate as u64), time(latency.p50))?;
+            writeln!(f, "{:>11}{:>11}{:>11}", time(latency.p99), time(latency.p999), time(latency.max))?;
         }
         if let (Some(reads), Some(hits)) = (self.reads_per_get, self.location_hit_rate) {
             writeln!(f, "Reads per Get {reads:.4}, {:.2} % of Gets from a cached location", hits * 100.0)?;
         }
-        let (server, client) = (self.server_cpu_ns_per_op, self.client_cpu_ns_per_op);
-        writeln!(f, "CPU per operation: server's workers {server:.1} ns, client's threads {client:.0} ns")?;
+        let server = self.server_cpu_ns_per_op.map_or_else(|| "unknown".into(), |ns| format!("{ns:.1} ns"));
+        writeln!(f, "CPU per operation: server's workers {server}, client's threads {:.0} ns", self.client_cpu_ns_per_op)?;
         let retries = &self.retries;
         write!(f, "retries: torn {}, stale {}, ", group(retries.torn), group(retries.stale))?;
         writeln!(f, "moved {}, pending {}", group(retries.moved), group(retries.pending))?;
