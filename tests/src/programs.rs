@@ -6,9 +6,11 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 /// Folders whose sources make the programs, from the workspace's root.
-const SOURCES: [&str; 4] = ["common/src", "proto", "server/src", "client"];
+const SOURCES: [&str; 6] = ["common/src", "proto", "server/src", "client", "benches/src", "benches/workloads"];
+/// The programs.
+const PROGRAMS: [&str; 3] = ["kv-server", "kvctl", "kv-bench"];
 
-/// The path of `kv-server` or `kvctl`. Without `SIDEWIRE_BIN_DIR` it is built first when it is missing or older
+/// The path of one of the programs. Without `SIDEWIRE_BIN_DIR` it is built first when it is missing or older
 /// than its sources, so that no test speaks of a program of yesterday.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
@@ -30,11 +32,12 @@ fn build_if_old() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is in the workspace");
     let newest = SOURCES.iter().filter_map(|folder| newest_under(&root.join(folder))).max();
     let built = |name: &str| std::fs::metadata(target_folder().join(name)).and_then(|m| m.modified()).ok();
-    if built("kv-server").min(built("kvctl")) > newest {
+    if PROGRAMS.iter().map(|name| built(name)).min().flatten() > newest {
         return;
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root).args(["build", "--quiet", "--workspace", "--bin", "kv-server", "--bin", "kvctl"]);
+    cargo.current_dir(root).args(["build", "--quiet", "--workspace"]);
+    cargo.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
     if target_folder().ends_with("release") {
         cargo.arg("--release");
     }

@@ -1,0 +1,204 @@
+//! `kv-bench` against a real server: if its figures were wrong, missing or of other things than they say, or if it
+//! ended well although operations failed, nobody could believe it. Each command runs as people run it, and its JSON
+//! is held against the server's own counts.
+
+use serde_json::Value;
+use sidewire_tests::programs::program;
+use sidewire_tests::{Server, scale, setting};
+use std::process::{Command, Output};
+
+const RECORDS: u64 = 5_000;
+
+struct Ran {
+    code: Option<i32>,
+    json: Value,
+    stderr: String,
+}
+
+fn output(arguments: &[&str]) -> Output {
+    Command::new(program("kv-bench")).args(arguments).env_remove("SIDEWIRE_SERVER").output().expect("kv-bench can be started")
+}
+
+/// Runs a command against a server, with its report on stdout as JSON.
+fn bench(server: &Server, arguments: &[&str]) -> Ran {
+    let fabric = setting::fabric().to_string();
+    let deadline = format!("{}s", setting::patience(std::time::Duration::from_secs(5)).as_secs());
+    let mut all = arguments.to_vec();
+    all.extend(["--server", server.address(), "--fabric", &fabric, "--deadline", &deadline, "--json", "-"]);
+    let device = setting::device();
+    if let Some(device) = &device {
+        all.extend(["--device", device.as_str()]);
+    }
+    let output = output(&all);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ran { code: output.status.code(), json: serde_json::from_slice(&output.stdout).unwrap_or_default(), stderr }
+}
+
+fn good(server: &Server, arguments: &[&str]) -> Value {
+    let ran = bench(server, arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+    ran.json
+}
+
+#[track_caller]
+fn figure(json: &Value, path: &str) -> f64 {
+    json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {json:#}"))
+}
+
+fn load(server: &Server) -> Value {
+    good(server, &["load", "--records", &RECORDS.to_string(), "--threads", "2", "--readers", "1"])
+}
+
+#[test]
+fn load_and_every_workload_give_sane_figures() {
+    let server = Server::builder().memory("256MiB").start();
+    let json = load(&server);
+    assert_eq!(server.info().keys, RECORDS);
+    assert_eq!(figure(&json, "/growth/keys"), RECORDS as f64);
+    assert_eq!(figure(&json, "/latency_ns/insert/count"), RECORDS as f64);
+    assert_eq!(figure(&json, "/failed"), 0.0);
+    assert!(figure(&json, "/growth/index_bytes_per_key") > 0.0);
+
+    let operations = scale(20_000).to_string();
+    let records = RECORDS.to_string();
+    for (workload, kinds) in [
+        ("a", ["read", "update"].as_slice()),
+        ("b", &["read", "update"]),
+        ("c", &["read"]),
+        ("d", &["read", "insert"]),
+        ("f", &["read", "rmw"]),
+    ] {
+        for pipeline in ["1", "8"] {
+            let json = good(
+                &server,
+                &[
+                    "run",
+                    "-w",
+                    workload,
+                    "--records",
+                    &records,
+                    "--operations",
+                    &operations,
+                    "--threads",
+                    "2",
+                    "--pipeline",
+                    pipeline,
+                    "--warmup",
+                    "100ms",
+                ],
+            );
+            assert_eq!(figure(&json, "/operations").to_string(), operations, "workload {workload}, pipeline {pipeline}");
+            assert!(figure(&json, "/throughput_ops") > 0.0);
+            for kind in kinds {
+                let [p50, p99, p999, max] =
+                    ["p50", "p99", "p999", "max"].map(|p| figure(&json, &format!("/latency_ns/{kind}/{p}")));
+                assert!(0.0 < p50 && p50 <= p99 && p99 <= p999 && p999 <= max, "{workload} {kind}: {p50} {p99} {p999} {max}");
+            }
+            let reads = figure(&json, "/reads_per_get");
+            assert!((1.0..3.0).contains(&reads), "workload {workload}: {reads} Reads per Get");
+            assert!(figure(&json, "/server_cpu_ns_per_op") >= 0.0);
+            assert_eq!(json["environment"]["fabric"], setting::fabric().to_string());
+        }
+    }
+    // D added records, and each of its inserts was acknowledged.
+    assert!(server.info().keys > RECORDS);
+}
+
+#[test]
+fn a_cold_and_a_warm_run_read_what_they_should() {
+    let server = Server::builder().memory("256MiB").start();
+    load(&server);
+    let records = RECORDS.to_string();
+    let operations = scale(20_000).to_string();
+    let run = ["run", "-w", "c", "--records", &records, "--operations", &operations];
+    let cold = good(&server, &[&run[..], &["--distribution", "uniform", "--location-cache", "off"]].concat());
+    let reads = figure(&cold, "/reads_per_get");
+    assert!((2.0..=2.1).contains(&reads), "{reads} Reads per Get with the location cache off");
+    let warm = good(&server, &[&run[..], &["--warmup", "sweep", "--expect", "reads_per_get<=1.05"]].concat());
+    assert!(figure(&warm, "/get_vs_put/cpu_ns_per_put") > 0.0);
+    assert!(figure(&warm, "/get_vs_put/percent") < 100.0);
+    assert!(figure(&warm, "/ratio/read_p50_over_raw_read") > 0.0);
+
+    let unmet = bench(&server, &[&run[..], &["--expect", "reads_per_get<0.5"]].concat());
+    assert_eq!(unmet.code, Some(1), "{}", unmet.stderr);
+    assert!(unmet.stderr.contains("expected reads_per_get < 0.5"), "{}", unmet.stderr);
+}
+
+#[test]
+fn the_raw_fabric_is_measured_beside_the_operations() {
+    let server = Server::start();
+    let keys = server.info().keys;
+    let iterations = scale(2_000).to_string();
+    let json = good(&server, &["fabric", "--size", "64", "--size", "1KiB", "--iterations", &iterations, "--rounds", "3"]);
+    for name in
+        ["read_64", "write_64", "write_imm_ack_64", "read_1024", "get_64", "put_1024", "fetch_add", "compare_swap", "counter_add"]
+    {
+        assert!(figure(&json, &format!("/raw/{name}/p50")) > 0.0);
+        assert!(figure(&json, &format!("/raw/{name}/rate_ops")) > 0.0);
+    }
+    for name in ["get_over_read_64", "put_over_write_imm_ack_64", "get_over_read_1024", "counter_add_over_fetch_add"] {
+        assert!(figure(&json, &format!("/ratio/{name}")) > 0.0);
+    }
+    // The library keeps one counter for raw atomics.
+    assert!(server.info().keys <= keys + 1, "what it measured on is gone again");
+}
+
+#[test]
+fn records_that_are_not_there_or_not_whole_are_failures() {
+    let server = Server::start();
+    let ran = bench(&server, &["run", "-w", "c", "--records", "1000", "--operations", "1000"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stderr.contains("kv-bench load"), "{}", ran.stderr);
+
+    let run = ["run", "-w", "c", "--records", "1000", "--operations", "20000", "--distribution", "uniform", "--no-raw"];
+    good(&server, &[&run[..], &["--load"]].concat());
+    let client = server.client();
+    let session = client.session().expect("a session");
+    let other = session.get(b"user000000000008").expect("it can be read").expect("it is there").to_vec();
+    session.put(b"user000000000007", &other).expect("it can be stored");
+    session.delete(b"user000000000009").expect("it can be deleted");
+    let ran = bench(&server, &run);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(figure(&ran.json, "/failures/swapped/count") > 0.0);
+    assert!(figure(&ran.json, "/failures/absent/count") > 0.0);
+    assert_eq!(figure(&ran.json, "/operations") + figure(&ran.json, "/failed"), 20_000.0);
+}
+
+#[test]
+fn a_full_server_ends_a_load_with_the_right_code() {
+    let server = Server::builder().memory("64MiB").start();
+    let ran = bench(&server, &["load", "--records", "200k", "--value-size", "4KiB"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(ran.stderr.contains("GAVE UP") && figure(&ran.json, "/failures/full/count") > 0.0, "{}", ran.stderr);
+    assert_eq!(ran.json["complete"], false);
+}
+
+#[test]
+fn wrong_usage_and_no_server_have_their_exit_codes() {
+    for wrong in [
+        &["run"][..],
+        &["run", "-w", "e"],
+        &["run", "-w", "z"],
+        &["run", "-w", "c", "--records", "many"],
+        &["run", "-w", "c", "--threads", "0"],
+        &["run", "-w", "c", "--theta", "-1"],
+        &["run", "-w", "c", "--distribution", "hotspot"],
+        &["run", "-w", "c", "--expect", "reads_per_get"],
+        &["load", "--key-size", "3", "--records", "1001"],
+        &["load", "--value-size", "5lots"],
+        &["load", "--json", "/nonexistent/report.json"],
+        &["fabric", "--size", "x"],
+        &["nonsense"],
+    ] {
+        let output = output(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{wrong:?}");
+    }
+    let scan = output(&["run", "-w", "e"]);
+    assert!(String::from_utf8_lossy(&scan.stderr).contains("ordered index"));
+    // Port 1 is nobody's.
+    for command in [&["load"][..], &["run", "-w", "c"], &["fabric"]] {
+        let output = output(&[command, &["--server", "127.0.0.1:1"]].concat());
+        assert_eq!(output.status.code(), Some(3), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
