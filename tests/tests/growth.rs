@@ -89,7 +89,7 @@ fn read(session: &Session, reader: u64, keys: u64, lines: &Lines, stop: &AtomicB
             continue;
         }
         let dice = stamped::mixed(dice, 1);
-        let index = if dice % 4 == 0 { there - 1 - (dice >> 8) % there.min(64) } else { (dice >> 8) % there };
+        let index = if dice.is_multiple_of(4) { there - 1 - (dice >> 8) % there.min(64) } else { (dice >> 8) % there };
         let n = index * WRITERS + writer;
         let value =
             session.get(&key(n, keys)).unwrap().unwrap_or_else(|| panic!("key {n} is absent, all below {line} are there"));
@@ -103,7 +103,7 @@ fn read(session: &Session, reader: u64, keys: u64, lines: &Lines, stop: &AtomicB
 fn no_key_that_exists_is_ever_absent() {
     let asked = std::env::var("SIDEWIRE_TEST_KEYS").ok().map(|text| text.parse().expect("SIDEWIRE_TEST_KEYS is a number"));
     let keys: u64 = asked.unwrap_or_else(|| if setting::is_verbs() { scale(100_000) } else { scale(200_000) });
-    let memory = format!("{}MiB", (keys * 220 >> 20) + 128);
+    let memory = format!("{}MiB", ((keys * 220) >> 20) + 128);
     let server = Server::builder().memory(&memory).workers(2).start();
     let (lines, stop) = (Lines(std::array::from_fn(|n| AtomicU64::new(n as u64))), AtomicBool::new(false));
     let started = Instant::now();

@@ -38,13 +38,13 @@ struct Race {
 
 fn key(n: u64) -> Vec<u8> {
     // Some share a shard by their tag, some do not.
-    if n % 2 == 0 { format!("{{race}}{n}") } else { format!("race{n}") }.into_bytes()
+    if n.is_multiple_of(2) { format!("{{race}}{n}") } else { format!("race{n}") }.into_bytes()
 }
 
 fn length(version: u64, key: u64) -> usize {
     let dice = stamped::mixed(version, key);
     // Mostly one size class, so that blocks are reused at once; sometimes any.
-    (if dice % 4 != 0 { 100 + dice % 60 } else { 16 + (dice >> 8) % (VALUE_BYTES_MAX - 16) }) as usize
+    (if !dice.is_multiple_of(4) { 100 + dice % 60 } else { 16 + (dice >> 8) % (VALUE_BYTES_MAX - 16) }) as usize
 }
 
 fn write(session: &Session, race: &Race, writer: u64) -> u64 {
@@ -83,7 +83,7 @@ fn read(session: &Session, race: &Race, seed: u64) -> u64 {
             None => {
                 // Not there before the first put, or between a delete that may have begun and the next put's ack.
                 let begun = marks.begun.load(Ordering::SeqCst);
-                let absent_at_some_time = floor == 0 || (race.deletes && (floor % 2 == 0 || begun > floor));
+                let absent_at_some_time = floor == 0 || (race.deletes && (floor.is_multiple_of(2) || begun > floor));
                 assert!(absent_at_some_time, "key {n} absent after {floor}, {begun} begun");
             }
         }

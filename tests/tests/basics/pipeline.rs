@@ -67,8 +67,8 @@ fn every_submitted_operation_ends_once_with_its_own_outcome() {
             }
         }
     };
-    for n in 0..count as usize {
-        gets.insert(submit(&session, || Operation::Get { key: keys[n] }, &mut take), n);
+    for (n, &key) in keys.iter().enumerate().take(count as usize) {
+        gets.insert(submit(&session, || Operation::Get { key }, &mut take), n);
         if n % 10 == 0 {
             submit(&session, || Operation::Add { key: b"sum", delta: 1 }, &mut take);
         }

@@ -6,7 +6,7 @@ use sidewire_common::memory::Buffer;
 
 /// A read could bring too few bytes, bytes of another place, or stop at a packet's edge.
 pub fn reads_bring_the_bytes(rig: &mut Rig) {
-    let pattern: Vec<u8> = (0..200_000u32).map(|n| (n * 31 >> 3) as u8).collect();
+    let pattern: Vec<u8> = (0..200_000u32).map(|n| ((n * 31) >> 3) as u8).collect();
     rig.heap.0.copy_in(0, &pattern).unwrap();
     let pair = rig.reader();
     for bytes in [0usize, 1, 7, 8, 64, 1000, 1024, 1025, 4096, 65_536] {
@@ -140,7 +140,7 @@ pub fn ten_thousand_operations_end_in_order(rig: &mut Rig) {
             for _ in 0..length {
                 let id = WorkId(posted);
                 posted += 1;
-                if id.0 % 3 == 0 {
+                if id.0.is_multiple_of(3) {
                     let mut buffer = rig.pool.take().unwrap();
                     let from = rig.heap.1.remote().at(id.0 % 8, 32).unwrap();
                     chain.push(WorkRequest { id, verb: Verb::Read { into: buffer.lend(0..32, id), from } });

@@ -74,10 +74,10 @@ fn find(header: &[&[u8]], chosen: Option<&str>, usual: &str) -> Done<usize> {
     if let Some(index) = header.iter().position(|field| *field == name.as_bytes()) {
         return Ok(index);
     }
-    if let Some(number) = chosen.and_then(|text| text.parse::<usize>().ok()) {
-        if (1..=header.len()).contains(&number) {
-            return Ok(number - 1);
-        }
+    if let Some(number) = chosen.and_then(|text| text.parse::<usize>().ok())
+        && (1..=header.len()).contains(&number)
+    {
+        return Ok(number - 1);
     }
     let columns: Vec<_> = header.iter().map(|field| format!("`{}`", crate::escape::escape(field))).collect();
     Err(Failure::usage(format!(

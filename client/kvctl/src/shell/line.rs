@@ -50,10 +50,10 @@ pub fn run(line: &[u8], short: bool, context: &Context, output: &mut Output) -> 
         Err(error) => return Err(refusal(error)),
     };
     let line = Line::from_arg_matches(&matches).map_err(refusal)?;
-    if let Command::Lock(lock) = &line.command {
-        if lock.is_run() {
-            return Err(Failure::usage("lock run is no command of the shell; run `kvctl lock run`"));
-        }
+    if let Command::Lock(lock) = &line.command
+        && lock.is_run()
+    {
+        return Err(Failure::usage("lock run is no command of the shell; run `kvctl lock run`"));
     }
     commands::run(line.command, context, output).map(|_| Next::Go)
 }

@@ -35,10 +35,10 @@ pub fn run(context: &Context, output: &mut Output) -> Done<u8> {
             Err(error) => return Err(trouble(&error)),
         }
     }
-    if let Some(path) = &history {
-        if let Err(error) = editor.save_history(path) {
-            note(format_args!("kvctl: the history was not kept in {}: {error}", path.display()));
-        }
+    if let Some(path) = &history
+        && let Err(error) = editor.save_history(path)
+    {
+        note(format_args!("kvctl: the history was not kept in {}: {error}", path.display()));
     }
     Ok(last)
 }
