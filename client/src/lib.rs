@@ -17,6 +17,32 @@
 //! guard.unlock()?;
 //! # Ok::<(), sidewire::Error>(())
 //! ```
+//!
+//! # Threads and layers
+//!
+//! ```text
+//!   caller's thread          caller's thread         sidewire-async             sidewire-beat        sidewire-rpc
+//!   Session                  Session                 Session, for AsyncClient   heartbeat            gRPC
+//!     driver  posts, polls     driver                  driver                     lease, epochs,       attach, endpoints,
+//!     op/     state machines   op/                     op/                        attaching anew       regions, admin
+//!     port    own endpoints    port                    port                       port
+//!        └───────────────────────┴── attached: one life of the server ──┴────────────┘
+//!            regions · directory and location cache (lock-free) · lease · shard clock · epoch gate
+//! ```
+//!
+//! | layer | what it knows |
+//! | --- | --- |
+//! | `session`, `async_client` | calls of the application |
+//! | `driver` | a port, its endpoints, what is in flight; the only one that posts and polls |
+//! | `op` | what is believed, in which order things are asked; no I/O |
+//! | `writer`, `ring` | sequences, credits and ring space of one worker |
+//! | `locate`, `regions` | where things lie |
+//! | `attached`, `lease`, `epoch` | one attachment, until when it is believed, what holds its memory |
+//! | `heartbeat`, `attach`, `control` | the server's control plane |
+//!
+//! A Get on a key whose location is known posts one Read and takes no lock, no memory and no system call. Whatever is
+//! read counts only if the lease still held when it had arrived. When the attachment ends, sessions move to the next
+//! by themselves: reads begin anew, writes that had been sent are [`Error::Indeterminate`].
 
 mod address;
 mod admin;

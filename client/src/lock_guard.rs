@@ -76,7 +76,8 @@ impl LockGuard {
         {
             let mut driver = self.core.driver.borrow_mut();
             if !driver.settle_writes_of(self.taken.word.token(), deadline) {
-                let seen = "writes that carry its token are still unanswered; it ends with the lease".into();
+                driver.unlock_later(&self.key, self.taken);
+                let seen = "writes that carry its token are still unanswered; it is released as soon as they are answered".into();
                 return Err(Error::Deadline { operation: "unlock", after: deadline, seen });
             }
             if self.attached.has_ended() || !Arc::ptr_eq(driver.attached(), &self.attached) {

@@ -262,12 +262,19 @@ impl Session {
         let started = BootInstant::now();
         self.wait_for_locks(timeout)?;
         let mut backoff = Backoff::new(LOCK_PAUSE_FIRST, LOCK_PAUSE_MAX);
+        let mut seen: Option<LockView> = None;
         loop {
             let left = timeout.saturating_sub(BootInstant::now().since(started)).max(LOCK_PAUSE_FIRST);
-            let view = match self.attempt(key, left.min(self.core.deadline()))? {
-                Ok(guard) => return Ok(guard),
-                Err(view) => view,
+            let view = match (self.attempt(key, left.min(self.core.deadline())), seen) {
+                (Ok(Ok(guard)), _) => return Ok(guard),
+                (Ok(Err(view)), _) => view,
+                // The last attempt had no time left for itself; what kept the lock is what was seen before.
+                (Err(Error::Deadline { .. }), Some(view)) => {
+                    return Err(Error::LockTimeout { holder: view.holder, token: view.token });
+                }
+                (Err(error), _) => return Err(error),
             };
+            seen = Some(view);
             let pause = backoff.pause();
             if BootInstant::now().since(started) + pause >= timeout {
                 return Err(Error::LockTimeout { holder: view.holder, token: view.token });

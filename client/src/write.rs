@@ -74,7 +74,9 @@ impl<'a> WriteOptions<'a> {
         self.fence_raw(guard.key(), guard.token())
     }
 
-    /// As [`fence`](Self::fence), with the lock's key and token.
+    /// As [`fence`](Self::fence), with the lock's key and token, as they were told to another thread or process. The
+    /// server refuses the write once the lock has changed hands; the guard's `unlock` waits only for writes of its own
+    /// session.
     #[must_use]
     pub const fn fence_raw(mut self, lock_key: &'a [u8], token: u64) -> Self {
         self.fence = Some((lock_key, token));

@@ -1,4 +1,4 @@
-//! Endpoints: opened, closed, opened again; and the move to another attachment.
+//! Endpoints: opened, closed, opened again.
 
 use super::Driver;
 use super::requests::WriterSlot;
@@ -7,12 +7,12 @@ use crate::buffers::Buffers;
 use crate::client::Inner;
 use crate::control::{ControlError, Failure};
 use crate::error::Error;
-use crate::in_flight::{Machine, Purpose, Sink};
+use crate::in_flight::Purpose;
 use crate::locate::CellCache;
 use crate::op::Input;
 use crate::retry::Backoff;
 use crate::shared::Shared;
-use crate::slab::{Slab, SlabKey};
+use crate::slab::Slab;
 use crate::writer::Writer;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{EndpointId, EndpointSpec, Event, Port, PortSpec, RemoteRegion, Role, Verb, WorkId, WorkRequest};
@@ -32,17 +32,20 @@ const REOPEN_PAUSE_MAX: Duration = Duration::from_millis(250);
 const REOPEN_LIMIT: Duration = Duration::from_secs(1);
 /// Longest time that the first Read of a new connection may take.
 const FIRST_READ_LIMIT: Duration = Duration::from_secs(3);
-/// Longest time for the completions of a closed port.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// The read endpoint.
 pub(super) struct Reader {
     pub endpoint: Option<EndpointId>,
-    open_at: BootInstant,
-    backoff: Backoff,
+    pub open_at: BootInstant,
+    pub backoff: Backoff,
 }
 
 impl Reader {
+    /// One that was just connected.
+    pub fn connected(endpoint: EndpointId) -> Self {
+        Self { endpoint: Some(endpoint), open_at: BootInstant::now(), backoff: backoff() }
+    }
+
     /// Whether it must be opened again.
     #[inline]
     pub fn is_broken(&self) -> bool {
@@ -55,17 +58,17 @@ fn backoff() -> Backoff {
 }
 
 /// What a session needs of one attachment.
-struct Link {
-    port: Box<dyn Port>,
-    session: u32,
-    buffers: Buffers,
-    reader: EndpointId,
+pub(super) struct Link {
+    pub port: Box<dyn Port>,
+    pub session: u32,
+    pub buffers: Buffers,
+    pub reader: EndpointId,
 }
 
 impl Link {
     /// Makes a port, connects the read endpoint, and reads the descriptor, which proves that keys and addresses
     /// are those of the life that was attached to.
-    fn open(shared: &Shared, attached: &Attached) -> Result<Self, Error> {
+    pub fn open(shared: &Shared, attached: &Attached) -> Result<Self, Error> {
         let session = attached.next_session();
         let writers = attached.terms.worker_count;
         let completions = READ_DEPTH + writers * 3 * attached.terms.credits;
@@ -194,7 +197,7 @@ impl Driver {
             pinned: attached.gate.session(),
             cells: CellCache::default(),
             buffers,
-            reader: Reader { endpoint: Some(reader), open_at: now, backoff: backoff() },
+            reader: Reader::connected(reader),
             writers: writers(&attached),
             queued: 0,
             room: port.room(reader),
@@ -209,6 +212,7 @@ impl Driver {
             events: VecDeque::new(),
             delayed: Vec::new(),
             restarts: Vec::new(),
+            unlocks: Vec::new(),
             finished: VecDeque::new(),
             submitted: 0,
             deadlines_at: now,
@@ -238,7 +242,7 @@ impl Driver {
         let limit = self.patience.min(REOPEN_LIMIT);
         match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, limit) {
             Ok(endpoint) => {
-                self.reader = Reader { endpoint: Some(endpoint), open_at: now, backoff: backoff() };
+                self.reader = Reader::connected(endpoint);
                 self.room = self.port.room(endpoint);
             }
             Err(error) => {
@@ -338,114 +342,10 @@ impl Driver {
         }
         self.ask_again();
     }
-
-    /// The attachment has ended: everything is given up that was bound to it, and the session moves to the next.
-    #[cold]
-    pub(super) fn move_on(&mut self) {
-        if self.alive {
-            self.alive = false;
-            self.give_up_all();
-        }
-        let shared = Arc::clone(&self.client.shared);
-        let now = BootInstant::now();
-        if shared.life() == self.life || shared.gone().is_some() || now < self.move_at {
-            return;
-        }
-        let (life, attached) = (shared.life(), shared.attached());
-        match Link::open(&shared, &attached) {
-            Ok(link) => self.enter(link, life, attached),
-            Err(error) => {
-                tracing::debug!(%error, "the session cannot move to the new attachment yet");
-                shared.suspect();
-                self.move_at = BootInstant::now().plus(self.reader.backoff.pause());
-            }
-        }
-    }
-
-    fn enter(&mut self, link: Link, life: u64, attached: Arc<Attached>) {
-        self.client.shared.forget_session(self.waker);
-        self.waker = self.client.shared.remember_session(link.port.waker());
-        self.life = life;
-        self.session = link.session;
-        self.regions = attached.regions();
-        self.regions_epoch = attached.gate.current();
-        self.record_bytes_max = attached.terms.record_bytes_max();
-        self.pinned = attached.gate.session();
-        self.cells = CellCache::default();
-        self.writers = writers(&attached);
-        self.queued = 0;
-        self.room = link.port.room(link.reader);
-        self.reader = Reader { endpoint: Some(link.reader), open_at: BootInstant::now(), backoff: backoff() };
-        self.port = link.port;
-        self.attached = attached;
-        let mut buffers = link.buffers;
-        for name in self.ops.keys() {
-            let Some(op) = self.ops.find(name) else { continue };
-            op.hash = sidewire_common::key::KeyHash::of(&op.key, self.attached.terms.hash_seed);
-            if let Some((old, bytes)) = op.image.take() {
-                // The old buffer is registered with the old fabric.
-                op.image = buffers.take(bytes).ok().map(|mut image| {
-                    image.bytes_mut()[..bytes].copy_from_slice(&old.bytes()[..bytes]);
-                    (image, bytes)
-                });
-            }
-        }
-        self.buffers = buffers;
-        self.alive = true;
-    }
-
-    /// Closes all endpoints, takes all work back, and ends what cannot be begun anew.
-    fn give_up_all(&mut self) {
-        let endpoints = self.reader.endpoint.take().into_iter().chain(self.writers.iter_mut().filter_map(|w| w.endpoint.take()));
-        for endpoint in endpoints.collect::<Vec<_>>() {
-            self.port.close(endpoint);
-        }
-        self.room = 0;
-        self.take_chain_back();
-        let started = BootInstant::now();
-        while self.posted.len() > 0 && BootInstant::now().since(started) < DRAIN_LIMIT {
-            self.poll();
-        }
-        self.events.clear();
-        self.waiting.clear();
-        self.delayed.clear();
-        let open: Vec<SlabKey> = self.writers.iter().flat_map(|w| w.books.operations()).collect();
-        for name in self.ops.keys() {
-            self.give_up(name, open.contains(&name));
-        }
-        for slot in &mut self.writers {
-            slot.queue.clear();
-        }
-        self.queued = 0;
-    }
-
-    fn give_up(&mut self, name: SlabKey, sent: bool) {
-        let Some(op) = self.ops.find(name) else { return };
-        op.request = None;
-        op.queued = false;
-        op.paused = false;
-        op.pinned = None;
-        op.must_run = false;
-        if op.has_ended() {
-            return self.settle(name);
-        }
-        let error = match &mut op.machine {
-            Machine::Write(m) if sent => Some(Error::Indeterminate { operation: m.name() }),
-            Machine::Lock(m) => {
-                m.forget_attempt(&self.attached.lock_attempts);
-                m.gives_back().then_some(Error::LeaseLapsed)
-            }
-            Machine::Raw(_) => Some(Error::LeaseLapsed),
-            _ => None,
-        };
-        match error {
-            Some(error) => self.finish(name, Err(error)),
-            None => self.restart_later(name),
-        }
-    }
 }
 
-fn writers(attached: &Attached) -> Vec<WriterSlot> {
+/// Writers that have sent nothing yet.
+pub(super) fn writers(attached: &Attached) -> Vec<WriterSlot> {
     let slot = |_| WriterSlot {
         endpoint: None,
         staging: None,
@@ -457,29 +357,4 @@ fn writers(attached: &Attached) -> Vec<WriterSlot> {
         backoff: backoff(),
     };
     (0..attached.terms.worker_count).map(slot).collect()
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        for name in self.ops.keys() {
-            if let Some(op) = self.ops.find(name) {
-                op.sink = Sink::Nobody;
-                op.must_run = false;
-            }
-        }
-        if self.alive {
-            self.alive = false;
-            self.give_up_all();
-        }
-        let shared = &self.client.shared;
-        shared.forget_session(self.waker);
-        shared.stats.end(&self.stats);
-        if !self.attached.has_ended() {
-            shared.control.close_session(v1::CloseSessionRequest {
-                client_id: self.attached.terms.client.to_bytes().to_vec(),
-                incarnation: self.attached.terms.incarnation.0,
-                session: self.session,
-            });
-        }
-    }
 }

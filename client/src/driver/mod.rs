@@ -10,12 +10,14 @@
 //! | `requests` | sends requests, takes acks, resolves open writes after a broken connection |
 //! | `writes` | begins writes: the one copy of key and value |
 //! | `raw` | raw verbs for benchmarks |
-//! | `link` | opens, closes and reopens endpoints; moves the session to another attachment |
+//! | `link` | opens, closes and reopens endpoints |
+//! | `moving` | moves the session to another attachment |
 //! | `waiting` | spins, sleeps, and ends what has had its time |
 
 mod completions;
 mod feed;
 mod link;
+mod moving;
 mod raw;
 mod requests;
 mod waiting;
@@ -30,7 +32,7 @@ use crate::epoch::Pinned;
 use crate::error::Error;
 use crate::in_flight::{Machine, OPERATIONS_MAX, Op, Ops, PostedWork, Sink};
 use crate::locate::CellCache;
-use crate::op::{Ask, Done, Get, Input};
+use crate::op::{Ask, Done, Get, Input, Taken};
 use crate::regions::RegionTable;
 use crate::slab::SlabKey;
 use crate::stats::SessionStats;
@@ -82,6 +84,8 @@ pub(crate) struct Driver {
     delayed: Vec<(BootInstant, SlabKey)>,
     /// Operations to begin anew once the read endpoint is there.
     restarts: Vec<SlabKey>,
+    /// Locks to be given back once the writes that carry their tokens have ended.
+    unlocks: Vec<(Vec<u8>, Taken)>,
     /// Submitted operations that have results.
     finished: VecDeque<SlabKey>,
     submitted: usize,
@@ -173,6 +177,9 @@ impl Driver {
         }
         if !self.restarts.is_empty() {
             self.restart_if_possible();
+        }
+        if !self.unlocks.is_empty() {
+            self.unlock_now();
         }
         self.push();
         let came = self.poll();

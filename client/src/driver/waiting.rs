@@ -3,7 +3,7 @@
 use super::Driver;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
-use crate::op::{Done, Input};
+use crate::op::{Done, Input, Lock, LockGoal, Taken};
 use crate::slab::SlabKey;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Spin, Wake};
@@ -218,5 +218,23 @@ impl Driver {
             }
         }
         true
+    }
+    /// Gives a lock back as soon as no write that carries its token is open; nobody waits for it.
+    pub fn unlock_later(&mut self, key: &[u8], taken: Taken) {
+        self.unlocks.push((key.to_vec(), taken));
+    }
+
+    /// Gives back the locks whose writes have ended.
+    pub(super) fn unlock_now(&mut self) {
+        for (key, taken) in std::mem::take(&mut self.unlocks) {
+            if self.carries(taken.word.token()) {
+                self.unlocks.push((key, taken));
+                continue;
+            }
+            let Ok((name, op)) = self.slot(&key, self.client.shared.deadline, Sink::Nobody) else { continue };
+            op.machine = Machine::Lock(Lock::new(LockGoal::GiveBack(taken)));
+            op.must_run = true;
+            self.feed(name, Input::Resume);
+        }
     }
 }

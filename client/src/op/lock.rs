@@ -115,10 +115,10 @@ impl Lock {
         }
     }
 
-    /// Its caller has gone. True when it must still run to its end, because a swap is in flight.
+    /// Its caller has gone. True when it must still run to its end: a swap is in flight, or a lock is to be given back.
     pub fn abandon(&mut self) -> bool {
         self.abandoned = true;
-        matches!(self.stage, Stage::Swapping { .. } | Stage::Verifying { .. })
+        self.gives_back() || matches!(self.stage, Stage::Swapping { .. } | Stage::Verifying { .. })
     }
 
     /// Whether it gives a lock back.
