@@ -6,7 +6,7 @@
 //!                              │                      ├─ pending on my version ─► my value
 //!                              └─ anything else ──┐   └─ anything else ─┐
 //!                                                 ▼                     ▼
-//!   directory entry ─► home bucket, overflow bucket ─► records that slots name
+//!   directory entry ─► home bucket ─► records that slots name ─► overflow bucket ─► its records
 //!        ▲                    │                               │
 //!        └──── moved ─────────┘        torn, pending, stale ──┴─► the bucket again
 //! ```
@@ -85,6 +85,8 @@ pub(crate) struct Get {
     /// Reads of this round that are still to come.
     awaited: u32,
     segment: Option<Place>,
+    /// The overflow bucket that the home bucket names, until it is read.
+    overflow: Option<u32>,
     /// A superseded record of this key, while its successor is read.
     held: Option<(Record, Location)>,
     cause: Option<Cause>,
@@ -182,6 +184,7 @@ impl Get {
         self.awaited = 0;
         self.held = None;
         self.cause = None;
+        self.overflow = None;
         match cx.directory.known(cx.hash, cx.epoch) {
             Known::Entry(entry) => self.ask_home(entry, cx),
             Known::Shard => self.ask_shard(cx),
@@ -257,10 +260,9 @@ impl Get {
             let bytes = location.read_bytes().unwrap_or_else(|| (HEADER_BYTES + cx.key.len()).next_multiple_of(UNIT_BYTES));
             self.ask_record(What::Slot, location, bytes, cx);
         }
-        if what == What::Home
-            && let (Some(overflow), Some(segment)) = (header.overflow(), self.segment)
-        {
-            self.ask_index(What::Overflow, segment, overflow_offset(overflow), BUCKET_BYTES, cx);
+        if what == What::Home {
+            // Most keys of a full home bucket are in it: the other bucket is read only if none of these is the key.
+            self.overflow = header.overflow();
         }
         if self.awaited == 0 { self.conclude(cx) } else { Step::Wait }
     }
@@ -402,6 +404,10 @@ impl Get {
     fn conclude(&mut self, cx: &mut Context<'_>) -> Step {
         if let Some(cause) = self.cause {
             return self.again(cause, cx);
+        }
+        if let (Some(overflow), Some(segment)) = (self.overflow.take(), self.segment) {
+            self.ask_index(What::Overflow, segment, overflow_offset(overflow), BUCKET_BYTES, cx);
+            return Step::Wait;
         }
         if self.others.is_empty() {
             return Step::Finished(Ok(Done::Found(Found::Absent)));

@@ -14,7 +14,7 @@ use sidewire_common::layout::directory::{DirectoryEntry, entry_offset};
 use sidewire_common::layout::location::{Location, Place};
 use sidewire_common::layout::record::{Fields, Kind, State, UNIT_BYTES, Version, encode, location_of, record_bytes};
 use sidewire_common::layout::request::Request;
-use sidewire_common::layout::segment::{BUCKETS, home_offset};
+use sidewire_common::layout::segment::{BUCKETS, home_offset, overflow_offset};
 use sidewire_common::memory::{Buffer, BufferPool, Mapping};
 use std::sync::Arc;
 
@@ -103,6 +103,13 @@ impl World {
     pub fn set_slot(&mut self, segment: Place, slot: usize, location: Location) {
         let offset = home_offset(self.hash.home_bucket()) + slot_offset(slot) as u64;
         self.put(segment, offset, &location.raw().to_le_bytes());
+    }
+
+    /// The key's home bucket names overflow bucket `index`, which holds `location`.
+    pub fn set_overflow(&mut self, segment: Place, index: u32, location: Location) {
+        let header = BucketHeader::new(self.hash.top32(), 8).with_overflow(index).raw();
+        self.put(segment, home_offset(self.hash.home_bucket()), &header.to_le_bytes());
+        self.put(segment, overflow_offset(index) + slot_offset(0) as u64, &location.raw().to_le_bytes());
     }
 
     /// Writes a whole record in this state and returns its location, with the fingerprint of the key looked for.

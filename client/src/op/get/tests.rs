@@ -188,6 +188,26 @@ fn both_of_two_matching_slots_are_read_at_once() {
 }
 
 #[test]
+fn the_overflow_bucket_is_read_only_if_the_home_bucket_does_not_answer() {
+    let mut world = with_key();
+    let elsewhere = world.record(at(8), b"other", b"x", 7, live(7));
+    world.set_overflow(SEGMENT, 2, elsewhere);
+    let mut seen = Vec::new();
+    assert_eq!(world.get_with(&mut |_, _, what| seen.push(what)).as_deref(), Some(&b"one"[..]));
+    assert!(!seen.contains(&What::Overflow), "{seen:?}");
+
+    let mut world = World::new(KEY);
+    let other = world.record(at(0), b"other", b"x", 1, live(1));
+    world.set_slot(SEGMENT, 0, other);
+    let mine = world.record(at(4), KEY, b"mine", 2, live(2));
+    world.set_overflow(SEGMENT, 2, mine);
+    assert_eq!(world.get().as_deref(), Some(&b"mine"[..]));
+    world.set_overflow(SEGMENT, 2, Location::EMPTY);
+    world.locations = crate::locate::LocationCache::new(0);
+    assert_eq!(world.get(), None);
+}
+
+#[test]
 fn expiry_over_is_absent_and_live_is_told() {
     let mut world = World::new(KEY);
     let now = BootInstant::now();
