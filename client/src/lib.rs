@@ -89,3 +89,8 @@ pub use sidewire_proto::v1;
 pub use stats::ClientStats;
 pub use value::Value;
 pub use write::{Unmet, Write, WriteOptions};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
