@@ -218,17 +218,18 @@ accelerator=$(choose_accelerator)
 : >"$work/console"
 
 # The terminal is left in order and the VM in the background, so that a signal reaches this script at once.
-mkfifo "$work/output"
+: >"$work/output"
 if ((interactive)); then
     [[ ! -t 0 ]] || { saved=$(stty -g); trap 'stty "$saved" 2>/dev/null || true; cleanup' EXIT; stty raw -echo; }
     boot "$accelerator" "$work/initrd" "$timeout" -chardev stdio,id=command,signal=off -serial chardev:command <&0 &
     vm=$!
 else
-    cat "$work/output" &
-    reader=$!
-    boot "$accelerator" "$work/initrd" "$timeout" -chardev stdio,id=command,signal=off -serial chardev:command \
-        </dev/null >"$work/output" 2>"$work/qemu-errors" &
+    # Into a file, which never blocks: a serial port whose other end is slow to read drops bytes.
+    boot "$accelerator" "$work/initrd" "$timeout" -chardev file,id=command,path="$work/output" -serial chardev:command \
+        </dev/null >/dev/null 2>"$work/qemu-errors" &
     vm=$!
+    tail -c +1 -s 0.1 -f --pid="$vm" "$work/output" &
+    reader=$!
 fi
 status=0
 wait "$vm" || status=$?
