@@ -108,7 +108,7 @@ done < <(env | grep -E '^(RUST_LOG|RUST_BACKTRACE|SIDEWIRE_TEST_[A-Z_]*)=')
 
 say "booting"
 code=0
-"$here/run.sh" --memory 4096 --timeout "${SIDEWIRE_LAB_TIMEOUT:-2400s}" "${copies[@]}" --copy "$work/plan:plan" \
+"$here/run.sh" --memory 4096 --timeout "${SIDEWIRE_LAB_TIMEOUT:-3000s}" "${copies[@]}" --copy "$work/plan:plan" \
     --copy "$here/guest/suite:bin/suite" "${variables[@]}" -- bash /payload/bin/suite || code=$?
 ((code != 124)) || die "the VM did not finish"
 exit "$code"
