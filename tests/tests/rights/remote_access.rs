@@ -16,6 +16,12 @@ fn write(intruder: &mut Intruder, to: RemoteAddr, imm: bool) -> Status {
     status
 }
 
+/// Refused by the peer. The peer's queue pair fails with its refusal, so when that answer is late (a busy machine) the
+/// retries find nobody, and the refusal shows as no answer at all. Success is what must never be.
+fn is_refusal(status: Status) -> bool {
+    matches!(status, Status::RemoteAccess | Status::Unreachable)
+}
+
 #[test]
 fn no_write_reaches_index_heap_cells_or_anothers_ring() {
     // Intruders send no heartbeats: the lease must outlast them.
@@ -33,12 +39,13 @@ fn no_write_reaches_index_heap_cells_or_anothers_ring() {
         for imm in [false, true] {
             for offset in [0, 4096, region.bytes - 64] {
                 let status = write(&mut intruder, region.base.plus(offset), imm);
-                assert_eq!(status, Status::RemoteAccess, "writing the {name} at {offset}");
+                assert!(is_refusal(status), "writing the {name} at {offset}: {status:?}");
             }
         }
     }
     for imm in [false, true] {
-        assert_eq!(write(&mut intruder, ring.base, imm), Status::RemoteAccess, "writing another's ring");
+        let status = write(&mut intruder, ring.base, imm);
+        assert!(is_refusal(status), "writing another's ring: {status:?}");
     }
     is_whole(&session);
     // The victim's own connection took no harm, and its ring is still its own.
@@ -51,11 +58,11 @@ fn no_write_reaches_index_heap_cells_or_anothers_ring() {
     for (name, at) in [("index", index.base), ("heap", heap.base)] {
         let (reader, _) = intruder.open(Role::Reader).unwrap();
         let status = intruder.run(reader, &[0; 8], |_| Verb::FetchAdd { at, delta: 1 });
-        assert_eq!(status, Status::RemoteAccess, "adding to the {name}");
+        assert!(is_refusal(status), "adding to the {name}: {status:?}");
         intruder.close(reader);
         let (reader, _) = intruder.open(Role::Reader).unwrap();
         let status = intruder.run(reader, &[0; 8], |_| Verb::CompareSwap { at, expect: 0, swap: 1 });
-        assert_eq!(status, Status::RemoteAccess, "swapping in the {name}");
+        assert!(is_refusal(status), "swapping in the {name}: {status:?}");
         intruder.close(reader);
     }
     let beyond = [
@@ -66,7 +73,7 @@ fn no_write_reaches_index_heap_cells_or_anothers_ring() {
     for (n, from) in beyond.into_iter().chain([ring.base]).enumerate() {
         let (reader, _) = intruder.open(Role::Reader).unwrap();
         let status = intruder.run(reader, &[0; 64], |into| Verb::Read { into, from });
-        assert_eq!(status, Status::RemoteAccess, "reading place {n}");
+        assert!(is_refusal(status), "reading place {n}: {status:?}");
         intruder.close(reader);
     }
     is_whole(&session);
