@@ -156,5 +156,7 @@ fn adds_that_were_acknowledged_count_in_the_life_they_were_told() {
         assert_eq!(session.counter(format!("heir{life}").as_bytes()).unwrap(), Some(0), "an add for a dead counter");
     }
     let left = session.counter(b"mortal").unwrap();
-    assert_eq!(left, Some(*answers.last().unwrap()), "the last answer is what is there");
+    // On a busy machine nobody may have added in the last life: then it holds what it began with.
+    let last = answers.last().copied().unwrap_or(0).max(lives * LIFE);
+    assert_eq!(left, Some(last), "the last answer is what is there");
 }
