@@ -135,25 +135,23 @@ impl Index {
     /// Finds a key.
     pub fn find(&mut self, memory: &mut Memory, hash: KeyHash, key: &[u8]) -> Option<Found> {
         let segment = self.entry_of(hash).segment();
-        let (home, overflow) = Self::buckets(memory, segment, hash);
-        for bucket in std::iter::once(home).chain(overflow) {
-            for slot in 0..SLOTS {
-                let offset = bucket + slot_offset(slot) as u64;
-                let location = Location::from_raw(memory.load(segment, offset));
-                if location.is_empty() || location.fingerprint() != hash.fingerprint() {
-                    continue;
-                }
-                if let Some(header) = memory.header_if(location.place(), key, &mut self.scratch) {
-                    return Some(Found { slot: SlotAt { segment, offset }, location, header });
-                }
-            }
-        }
-        None
+        let scratch = &mut self.scratch;
+        Self::find_in(memory, segment, hash, |memory, place| memory.header_if(place, key, scratch))
     }
 
     /// Finds the record of this hash that has this version.
     pub fn find_version(&mut self, memory: &mut Memory, hash: KeyHash, version: Version) -> Option<Found> {
         let segment = self.entry_of(hash).segment();
+        Self::find_in(memory, segment, hash, |memory, place| Some(memory.header(place)).filter(|h| h.version == version))
+    }
+
+    /// The first record with this hash's fingerprint whose header `wanted` gives.
+    fn find_in(
+        memory: &mut Memory,
+        segment: Place,
+        hash: KeyHash,
+        mut wanted: impl FnMut(&mut Memory, Place) -> Option<Header>,
+    ) -> Option<Found> {
         let (home, overflow) = Self::buckets(memory, segment, hash);
         for bucket in std::iter::once(home).chain(overflow) {
             for slot in 0..SLOTS {
@@ -162,8 +160,7 @@ impl Index {
                 if location.is_empty() || location.fingerprint() != hash.fingerprint() {
                     continue;
                 }
-                let header = memory.header(location.place());
-                if header.version == version {
+                if let Some(header) = wanted(memory, location.place()) {
                     return Some(Found { slot: SlotAt { segment, offset }, location, header });
                 }
             }
