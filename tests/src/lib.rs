@@ -6,6 +6,7 @@
 //!   programs   where the programs under test are; builds them when they are missing or old
 //!   server     a server process: start, pause, kill, stop, start again
 //!   child      a client process: the test executable started again for one role
+//!   history    what clients did and saw, and whether any order of it explains all
 //!   intruder   a client without the library, to do what the library never does
 //!   stamped    values that prove whole, of their key, and of one version
 //! ```
@@ -33,6 +34,7 @@
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
 
 pub mod child;
+pub mod history;
 pub mod intruder;
 pub mod programs;
 pub mod server;
