@@ -52,6 +52,15 @@ impl Address {
     }
 }
 
+/// This host's address on the way to `server` (`host:port` or `kv://host:port`): the one whose device a client uses
+/// unless another is named. `None` when the name does not resolve or no route leads there.
+///
+/// # Errors
+/// When it is not a server's address.
+pub fn local_address_towards(server: &str) -> Result<Option<IpAddr>, Error> {
+    Ok(Address::parse(server)?.local_address())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::ClientStats;
 use parking_lot::Mutex;
+use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{AtomicExecutor, FabricKind};
 use sidewire_common::id::Incarnation;
 use sidewire_common::limits::DEADLINE_MS_DEFAULT;
@@ -27,6 +28,9 @@ const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 /// How long detaching may take.
 const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
+/// Pause between two looks at whether a heartbeat was answered.
+const BEAT_PAUSE: Duration = Duration::from_micros(200);
+
 /// What a client is attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attachment {
@@ -38,6 +42,10 @@ pub struct Attachment {
     pub device: String,
     /// This end's GID; empty on `shm`.
     pub gid: String,
+    /// Its place in the device's table.
+    pub gid_index: u32,
+    /// Reads and atomics that this end can have in flight towards a peer.
+    pub read_depth: u32,
     /// Active path MTU, bytes; 0 on `shm`.
     pub mtu_bytes: u32,
     /// Who executes atomics.
@@ -255,6 +263,8 @@ impl Client {
             fabric: info.kind,
             device: info.device.clone(),
             gid: info.gid.clone(),
+            gid_index: info.gid_index,
+            read_depth: info.read_depth,
             mtu_bytes: info.mtu_bytes,
             atomics: terms.atomics,
             incarnation: terms.incarnation,
@@ -264,6 +274,25 @@ impl Client {
             value_bytes_max: terms.value_bytes_max as u64,
             epoch: attached.gate.current(),
         }
+    }
+
+    /// Has a heartbeat sent, and waits until one is answered: at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] when none is.
+    pub fn beat(&self, limit: Duration) -> Result<(), Error> {
+        let shared = &self.inner.shared;
+        let started = BootInstant::now();
+        let before = shared.beats_answered();
+        shared.suspect();
+        while BootInstant::now().since(started) < limit {
+            if shared.beats_answered() > before {
+                return Ok(());
+            }
+            std::thread::sleep(BEAT_PAUSE);
+        }
+        let seen = "no heartbeat was answered".into();
+        Err(Error::Deadline { operation: "heartbeat", after: limit, seen })
     }
 
     /// The server's administration.

@@ -342,7 +342,10 @@ impl Beater {
         match answer.verdict {
             Verdict::Unknown => return Err("the server has swept this client".into()),
             Verdict::Stopping => tracing::debug!("the server is stopping"),
-            Verdict::Alive => self.renew(&answer, received),
+            Verdict::Alive => {
+                self.renew(&answer, received);
+                shared.beat_answered();
+            }
         }
         if answer.layout_epoch > self.attached.gate.current() {
             self.ask_regions(shared);

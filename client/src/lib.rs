@@ -74,6 +74,7 @@ mod value;
 mod write;
 mod writer;
 
+pub use address::local_address_towards;
 pub use admin::{Admin, ScanItem};
 pub use async_client::{AsyncClient, AsyncLockGuard};
 pub use client::{Attachment, Client, ClientBuilder};

@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     suspected: AtomicBool,
     /// The attachment of which the server said that it does not know it any more.
     lapsed: AtomicU64,
+    beats_answered: AtomicU64,
     /// A call waits for an attempt to attach anew.
     hurried: AtomicBool,
     stopping: AtomicBool,
@@ -67,6 +68,7 @@ impl Shared {
             next_waker: AtomicU64::new(1),
             suspected: AtomicBool::new(false),
             lapsed: AtomicU64::new(0),
+            beats_answered: AtomicU64::new(0),
             hurried: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
@@ -195,6 +197,16 @@ impl Shared {
     /// Whether a session suspects that the server is gone; asks once.
     pub fn take_suspicion(&self) -> bool {
         self.suspected.swap(false, Ordering::AcqRel)
+    }
+
+    /// The server has answered a heartbeat.
+    pub fn beat_answered(&self) {
+        self.beats_answered.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Heartbeats that were answered so far.
+    pub fn beats_answered(&self) -> u64 {
+        self.beats_answered.load(Ordering::Acquire)
     }
 
     /// The client ends: what ends from here on is not attached anew.

@@ -1,6 +1,6 @@
 //! The command line: what holds for every command, and the list of commands.
 
-use crate::{completions, counter, del, dump, exists, get, info, load, lock, put, scan, seq, shell};
+use crate::{completions, counter, del, doctor, dump, exists, get, info, load, lock, put, scan, seq, shell};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use sidewire_common::units;
 use std::ffi::OsString;
@@ -10,6 +10,8 @@ use std::time::Duration;
 use crate::escape;
 use crate::failure::{Done, Failure};
 
+/// The server when none is named.
+const SERVER_DEFAULT: &str = "127.0.0.1:7400";
 const EXAMPLES: &str = "\
 Examples:
   kvctl put greeting 'hello world'
@@ -18,6 +20,7 @@ Examples:
   kvctl lock run nightly --wait 10s -- ./backup.sh
   kvctl load people.csv --key-column email --value-column name
   kvctl -s 10.0.0.7:7400 info
+  kvctl doctor
 
 Exit codes:
   0  done
@@ -42,9 +45,9 @@ pub struct Cli {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Globals {
-    /// The server, as host:port
-    #[arg(short, long, global = true, env = "SIDEWIRE_SERVER", value_name = "ADDR", default_value = "127.0.0.1:7400")]
-    pub server: String,
+    /// The server, as host:port; 127.0.0.1:7400 unless set
+    #[arg(short, long, global = true, env = "SIDEWIRE_SERVER", value_name = "ADDR")]
+    server: Option<String>,
     /// Results as JSON on standard output, errors as one JSON object on standard error
     #[arg(long, global = true)]
     pub json: bool,
@@ -62,6 +65,18 @@ pub struct Globals {
     pub verbose: u8,
 }
 
+impl Globals {
+    /// The server to talk to.
+    pub fn server(&self) -> &str {
+        self.named_server().unwrap_or(SERVER_DEFAULT)
+    }
+
+    /// The server, if the user named one.
+    pub fn named_server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+}
+
 /// All commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -76,6 +91,7 @@ pub enum Command {
     Load(load::Load),
     Dump(dump::Dump),
     Info(info::Info),
+    Doctor(doctor::Doctor),
     Shell(shell::Shell),
     Completions(completions::Completions),
 }

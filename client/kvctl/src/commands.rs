@@ -20,6 +20,7 @@ pub fn run(command: Command, context: &Context, output: &mut Output) -> Done<Exi
         Command::Dump(dump) => dump.run(context, output),
         Command::Info(info) => info.run(context, output),
         Command::Completions(completions) => completions.run(output),
+        Command::Doctor(doctor) => return doctor.run(context, output),
         Command::Lock(lock) => return lock.run(context, output),
         Command::Shell(shell) => return shell.run(context, output),
     }

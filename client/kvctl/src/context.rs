@@ -40,7 +40,7 @@ impl Context {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let mut builder = Client::builder().server(&self.globals.server).deadline(self.globals.timeout).program("kvctl");
+        let mut builder = Client::builder().server(self.globals.server()).deadline(self.globals.timeout).program("kvctl");
         if let Some(Fabric::Only(kind)) = self.globals.fabric {
             builder = builder.fabric(Some(kind));
         }
@@ -56,14 +56,14 @@ impl Context {
         if let Some(admin) = self.admin.get() {
             return Ok(admin);
         }
-        let admin = Admin::connect(&self.globals.server).map_err(|error| self.explain(error))?;
+        let admin = Admin::connect(self.globals.server()).map_err(|error| self.explain(error))?;
         Ok(self.admin.get_or_init(|| admin))
     }
 
     /// An error on the way to the server, with what to do about it.
     fn explain(&self, error: Error) -> Failure {
         let Error::ServerGone { reason, .. } = error else { return error.into() };
-        let server = &self.globals.server;
+        let server = self.globals.server();
         let advice = format!("is kv-server running at {server}? Name another with -s ADDR or SIDEWIRE_SERVER");
         Failure::new(TROUBLE, "unreachable", format!("cannot reach the server: {reason}; {advice}"))
     }

@@ -9,6 +9,7 @@ mod completions;
 mod context;
 mod counter;
 mod del;
+mod doctor;
 mod dump;
 mod escape;
 mod exists;

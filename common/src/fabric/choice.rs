@@ -1,5 +1,6 @@
 //! Which provider is used, and why.
 
+use super::selection::{Candidate, DeviceTable};
 #[cfg(feature = "verbs")]
 use super::verbs;
 use super::{Fabric, FabricError, FabricKind, shm};
@@ -74,6 +75,56 @@ pub fn open_client(kind: FabricKind, device: Option<&str>, local: Option<IpAddr>
     }
 }
 
+/// A device of this host, as a look at it found it.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// Its name.
+    pub name: String,
+    /// Whether its transport is iWARP.
+    pub is_iwarp: bool,
+    /// What it says of itself, or why it cannot be opened.
+    pub table: Result<DeviceTable, String>,
+}
+
+impl Candidate for &Surveyed {
+    type Opened = ();
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_iwarp(&self) -> bool {
+        self.is_iwarp
+    }
+
+    fn open(&self) -> Result<((), DeviceTable), String> {
+        self.table.clone().map(|table| ((), table))
+    }
+}
+
+/// Every RDMA device of this host, in the order in which one is chosen.
+///
+/// # Errors
+/// When the kernel has no RDMA support, or this build has no verbs.
+#[cfg(feature = "verbs")]
+pub fn survey() -> Result<Vec<Surveyed>, FabricError> {
+    verbs::survey()
+}
+
+/// Every RDMA device of this host: this build cannot tell.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "verbs"))]
+pub fn survey() -> Result<Vec<Surveyed>, FabricError> {
+    Err(no_verbs())
+}
+
+#[cfg(not(feature = "verbs"))]
+fn no_verbs() -> FabricError {
+    FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything: this build has no verbs".into() }
+}
+
 fn shm_server(reason: String) -> Result<Choice, FabricError> {
     Ok(Choice { fabric: Arc::new(shm::Host::start()?), reason })
 }
@@ -85,5 +136,5 @@ fn verbs_device(device: Option<&str>, address: Option<IpAddr>) -> Result<Arc<dyn
 
 #[cfg(not(feature = "verbs"))]
 fn verbs_device(_: Option<&str>, _: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
-    Err(FabricError::Unsupported { kind: FabricKind::Verbs, what: "anything: this build has no verbs".into() })
+    Err(no_verbs())
 }

@@ -24,7 +24,9 @@ mod choice;
 mod completion;
 mod endpoint_info;
 mod error;
+pub mod gid_table;
 mod region;
+pub mod selection;
 pub mod shm;
 #[cfg(feature = "verbs")]
 pub mod verbs;
@@ -32,7 +34,7 @@ mod wait;
 mod work;
 
 pub use capability::{AtomicExecutor, FabricInfo, FabricKind};
-pub use choice::{Choice, FabricChoice, open_client, open_server};
+pub use choice::{Choice, FabricChoice, Surveyed, open_client, open_server, survey};
 pub use completion::{Completion, Event, Status};
 pub use endpoint_info::{PeerInfo, ShmTicket, VerbsPeer};
 pub use error::{FabricError, PostError};

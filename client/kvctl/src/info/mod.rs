@@ -26,7 +26,7 @@ impl Info {
         let info = context.admin()?.info()?;
         match output.style() {
             Style::Json | Style::Line => output.line(json(&info)),
-            Style::Text => output.bytes(text::page(&context.globals().server, &info).as_bytes()),
+            Style::Text => output.bytes(text::page(context.globals().server(), &info).as_bytes()),
         }
     }
 }

@@ -21,7 +21,7 @@ pub fn run(context: &Context, output: &mut Output) -> Done<u8> {
         // None yet, the first time.
         let _ = editor.load_history(path);
     }
-    let server = &context.globals().server;
+    let server = context.globals().server();
     note(format_args!("kvctl {}, server {server}; help lists the commands, Ctrl-D leaves", env!("CARGO_PKG_VERSION")));
     let mut last = 0;
     loop {

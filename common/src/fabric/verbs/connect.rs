@@ -1,7 +1,8 @@
 //! What two ends must agree on: the peer's word, checked field by field, and the path that follows from it.
 
 use super::device::Hardware;
-use super::gid;
+use crate::fabric::gid_table as gid;
+use crate::fabric::selection::{path_depth, path_mtu};
 use crate::fabric::{FabricError, PeerInfo, VerbsPeer};
 use rdma_sys::ibv_mtu;
 
@@ -67,7 +68,7 @@ impl Path {
         let entry = hardware.gid_now()?;
         Ok(Self {
             port: hardware.port,
-            mtu: mtu_code(hardware.mtu_bytes.min(peer.mtu_bytes)),
+            mtu: mtu_code(path_mtu(hardware.mtu_bytes, peer.mtu_bytes)),
             psn: local.psn,
             peer_number: peer.qpn,
             peer_psn: peer.psn,
@@ -75,8 +76,8 @@ impl Path {
             peer_gid: peer.gid,
             gid_index: u8::try_from(entry.index).unwrap_or(u8::MAX),
             global: hardware.ethernet || peer.lid == 0,
-            initiator_depth: local.initiator_depth.min(peer.responder_depth).max(1),
-            responder_depth: local.responder_depth.min(peer.initiator_depth).max(1),
+            initiator_depth: path_depth(local.initiator_depth, peer.responder_depth),
+            responder_depth: path_depth(local.responder_depth, peer.initiator_depth),
         })
     }
 

@@ -3,8 +3,10 @@
 use super::context::{Context, ProtectionDomain};
 use super::device_list::{DeviceList, Listed};
 use super::events::{Ears, Events};
-use super::gid::{self, Framing, GidEntry};
+use super::gid;
 use crate::fabric::FabricError;
+use crate::fabric::gid_table::{self, Framing, GidEntry};
+use crate::fabric::selection::{Candidate, DeviceTable, PortTable, Refused, Wanted, choose};
 use crate::limits::READ_DEPTH;
 use rdma_sys::{ibv_atomic_cap, ibv_device_attr, ibv_mtu, ibv_port_attr, ibv_port_state, ibv_transport_type};
 use std::ffi::c_int;
@@ -47,7 +49,7 @@ impl Hardware {
             return Ok(GidEntry { index: 0, gid: self.gid, framing: Framing::Native });
         }
         gid::find(&self.context, self.port, self.gid_table_len, &self.gid, self.gid_index).ok_or_else(|| FabricError::NoDevice {
-            reason: format!("{} port {} no longer carries {}", self.context.name(), self.port, gid::text(&self.gid)),
+            reason: format!("{} port {} no longer carries {}", self.context.name(), self.port, gid_table::text(&self.gid)),
         })
     }
 
@@ -55,73 +57,13 @@ impl Hardware {
     pub(super) fn find(name: Option<&str>, address: Option<IpAddr>) -> Result<Self, FabricError> {
         let address = address.filter(|a| !a.is_unspecified());
         let list = DeviceList::read()?;
-        let mut refused = Vec::new();
-        for device in list.devices() {
-            if name.is_some_and(|wanted| wanted != device.name) {
-                refused.push(format!("{} is not it", device.name));
-                continue;
-            }
-            match Self::try_device(&device, name.is_some(), address) {
-                Ok(hardware) => return Ok(hardware),
-                Err(reason) => refused.push(format!("{} {reason}", device.name)),
-            }
+        let chosen =
+            choose(list.devices(), Wanted { device: name, address }).map_err(|refused| none_fits(name, address, &refused))?;
+        for passed_over in &chosen.passed_over {
+            tracing::info!(device = passed_over.device, reason = %passed_over.reason, "an RDMA device is not used");
         }
-        let wanted = match (name, address) {
-            (Some(name), Some(address)) => format!("{name} with {address}"),
-            (Some(name), None) => name.to_owned(),
-            (None, Some(address)) => format!("a device that carries {address}"),
-            (None, None) => "a device with an active port".into(),
-        };
-        let seen = if refused.is_empty() { "this host has no device".into() } else { refused.join(", ") };
-        Err(FabricError::NoDevice { reason: format!("looked for {wanted}; {seen}") })
-    }
-
-    fn try_device(device: &Listed<'_>, named: bool, address: Option<IpAddr>) -> Result<Self, String> {
-        if device.transport() == ibv_transport_type::IBV_TRANSPORT_IWARP {
-            return Err("is an iWARP device: it has no Write-with-Immediate, no atomics and no connecting by hand".into());
-        }
-        let context = device.open().map_err(|e| format!("cannot be opened ({e})"))?;
-        let context = Arc::new(context);
-        let attributes = context.attributes().map_err(|e| e.to_string())?;
-        if attributes.atomic_cap == ibv_atomic_cap::IBV_ATOMIC_NONE {
-            return Err("has no atomics, which counters and locks need".into());
-        }
-        let mut why = Vec::new();
-        for port in 1..=attributes.phys_port_cnt {
-            match Self::try_port(&context, &attributes, port, named, address) {
-                Ok(hardware) => return Ok(hardware),
-                Err(reason) => why.push(format!("port {port} {reason}")),
-            }
-        }
-        Err(format!("has no port that would do ({})", why.join(", ")))
-    }
-
-    fn try_port(
-        context: &Arc<Context>,
-        attributes: &ibv_device_attr,
-        port: u8,
-        named: bool,
-        address: Option<IpAddr>,
-    ) -> Result<Self, String> {
-        let state = context.port(port).map_err(|e| e.to_string())?;
-        if state.state != ibv_port_state::IBV_PORT_ACTIVE {
-            return Err("is not active".into());
-        }
-        let ethernet = state.link_layer == LINK_LAYER_ETHERNET;
-        let gid_table_len = u32::try_from(state.gid_tbl_len).unwrap_or(0);
-        let entry = match address {
-            // A named InfiniBand port is reached by its LID, whatever address the control plane has.
-            Some(_) if named && !ethernet => gid::best(context, port, gid_table_len),
-            Some(address) => {
-                let found = gid::find(context, port, gid_table_len, &gid::of_address(address), 0);
-                Some(found.ok_or_else(|| format!("does not carry {address}"))?)
-            }
-            None => gid::best(context, port, gid_table_len),
-        };
-        if ethernet && entry.is_none() {
-            return Err("has no GID: give its interface an address".into());
-        }
-        Self::assemble(context, attributes, &state, port, entry).map_err(|e| e.to_string())
+        let OpenedDevice { context, attributes, ports } = &chosen.opened;
+        Self::assemble(context, attributes, &ports[chosen.port_index], chosen.port().number, chosen.gid)
     }
 
     fn assemble(
@@ -143,7 +85,7 @@ impl Hardware {
             mtu_bytes: mtu_bytes(state.active_mtu),
             gid: entry.map_or([0; 16], |e| e.gid),
             gid_index: entry.map_or(0, |e| e.index),
-            gid_table_len: u32::try_from(state.gid_tbl_len).unwrap_or(0),
+            gid_table_len: table_len(state),
             completions_max: bound(attributes.max_cqe),
             queue_depth_max: bound(attributes.max_qp_wr),
             initiator_depth: read_depth(attributes.max_qp_init_rd_atom),
@@ -151,6 +93,68 @@ impl Hardware {
             message_bytes_max: state.max_msg_sz,
         })
     }
+}
+
+fn none_fits(name: Option<&str>, address: Option<IpAddr>, refused: &[Refused]) -> FabricError {
+    let wanted = match (name, address) {
+        (Some(name), Some(address)) => format!("{name} with {address}"),
+        (Some(name), None) => name.to_owned(),
+        (None, Some(address)) => format!("a device that carries {address}"),
+        (None, None) => "a device with an active port".into(),
+    };
+    let seen = refused.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let seen = if seen.is_empty() { "this host has no device".into() } else { seen };
+    FabricError::NoDevice { reason: format!("looked for {wanted}; {seen}") }
+}
+
+/// An opened device with what was asked of it.
+pub(super) struct OpenedDevice {
+    context: Arc<Context>,
+    attributes: ibv_device_attr,
+    ports: Vec<ibv_port_attr>,
+}
+
+impl Candidate for Listed<'_> {
+    type Opened = OpenedDevice;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_iwarp(&self) -> bool {
+        self.transport() == ibv_transport_type::IBV_TRANSPORT_IWARP
+    }
+
+    fn open(&self) -> Result<(OpenedDevice, DeviceTable), String> {
+        let context = self.open_context().map_err(|e| e.to_string())?;
+        let attributes = context.attributes().map_err(|e| e.to_string())?;
+        let numbers = 1..=attributes.phys_port_cnt;
+        let ports =
+            numbers.clone().map(|number| context.port(number)).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+        let tables = numbers.zip(&ports).map(|(number, port)| port_table(&context, number, port)).collect();
+        let table = DeviceTable {
+            atomics: attributes.atomic_cap != ibv_atomic_cap::IBV_ATOMIC_NONE,
+            initiator_depth: bound(attributes.max_qp_init_rd_atom),
+            responder_depth: bound(attributes.max_qp_rd_atom),
+            ports: tables,
+        };
+        Ok((OpenedDevice { context: Arc::new(context), attributes, ports }, table))
+    }
+}
+
+fn port_table(context: &Context, number: u8, port: &ibv_port_attr) -> PortTable {
+    let active = port.state == ibv_port_state::IBV_PORT_ACTIVE;
+    PortTable {
+        number,
+        active,
+        ethernet: port.link_layer == LINK_LAYER_ETHERNET,
+        mtu_bytes: mtu_bytes(port.active_mtu),
+        gids: if active { gid::entries(context, number, table_len(port)) } else { Vec::new() },
+    }
+}
+
+fn table_len(port: &ibv_port_attr) -> u32 {
+    u32::try_from(port.gid_tbl_len).unwrap_or(0)
 }
 
 fn bound(value: c_int) -> u32 {

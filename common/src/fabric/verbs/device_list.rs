@@ -69,7 +69,7 @@ impl Listed<'_> {
     }
 
     /// Opens it.
-    pub(super) fn open(&self) -> Result<Context, FabricError> {
+    pub(super) fn open_context(&self) -> Result<Context, FabricError> {
         // SAFETY: as above.
         unsafe { Context::open(self.raw, self.name.clone()) }
     }

@@ -38,14 +38,17 @@ mod region;
 mod slots;
 mod transitions;
 
+use super::gid_table;
+use super::selection::Candidate;
 use super::{
     Access, AtomicExecutor, Fabric, FabricError, FabricInfo, FabricKind, PeerInfo, Port, PortSpec, Registered, RemoteAddr,
-    RemoteRegion,
+    RemoteRegion, Surveyed,
 };
 use crate::id::ClientId;
 use crate::memory::Mapping;
 use completion_queue::CompletionQueue;
 use device::Hardware;
+use device_list::DeviceList;
 use port::VerbsPort;
 use queue_pair::{QueuePair, Shape};
 use region::{MemoryRegion, Rights};
@@ -69,7 +72,7 @@ impl Device {
             kind: FabricKind::Verbs,
             device: hardware.context.name().to_owned(),
             port: hardware.port,
-            gid: gid::text(&hardware.gid),
+            gid: gid_table::text(&hardware.gid),
             gid_index: hardware.gid_now()?.index,
             link_layer: if hardware.ethernet { "Ethernet" } else { "InfiniBand" }.into(),
             mtu_bytes: hardware.mtu_bytes,
@@ -79,6 +82,20 @@ impl Device {
         };
         Ok(Self { hardware, info })
     }
+}
+
+/// Every device of this host, opened for a look.
+///
+/// # Errors
+/// When the kernel has no RDMA support, or does not tell.
+pub fn survey() -> Result<Vec<Surveyed>, FabricError> {
+    let look = |device: device_list::Listed<'_>| Surveyed {
+        is_iwarp: device.is_iwarp(),
+        // An iWARP device is never used, so nobody needs its tables.
+        table: if device.is_iwarp() { Err("iWARP".into()) } else { device.open().map(|(_, table)| table) },
+        name: device.name,
+    };
+    Ok(DeviceList::read()?.devices().map(look).collect())
 }
 
 /// What the device grants a queue pair that asks for inline data; shows as well that one can be made.
