@@ -73,6 +73,15 @@ fn good(facts: &Facts, purpose: &Purpose<'_>, chosen: &Chosen<()>, findings: &mu
     findings.ok(Devices, "choice", what, means);
     let Some(entry) = chosen.gid.filter(|_| port.ethernet) else { return choice };
     let interface = choice.interface.as_deref().unwrap_or("INTERFACE");
+    if gid.is_some_and(|gid| !gid.here) {
+        let what = format!(
+            "{} port {}: GID {} belongs to {interface}, which is in another network namespace",
+            choice.device, choice.port, entry.index
+        );
+        let means = "packets leave through an interface that this program does not have; connecting fails";
+        let mend = format!("run in that namespace (ip netns exec NAME ...; docker run --network host), or move {interface} here");
+        findings.mend((Devices, purpose.without_device(Level::Warning), "gid.elsewhere"), what, means, mend);
+    }
     if gid_table::is_link_local(&entry.gid) {
         let what = format!("{} port {}: only a link-local GID", choice.device, choice.port);
         let mend = format!("ip address add ADDRESS/24 dev {interface}");

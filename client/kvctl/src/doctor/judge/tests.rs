@@ -2,6 +2,7 @@
 //! something else, fails here.
 
 use super::fake::{Ask, Machine};
+use crate::doctor::facts::Survey;
 use crate::doctor::finding::Level::{Fault, Note, Ok, Warning};
 use sidewire::FabricKind::{Shm, Verbs};
 
@@ -103,7 +104,7 @@ fn a_closed_device_is_passed_over_and_the_open_one_used() {
     let told = good().changed(Ask::default(), |facts| facts.devices[0].file.trouble = Some(("Permission denied".into(), 13)));
     assert_eq!((told.level("device.closed"), told.chosen()), (Some(Warning), None));
     assert!(told.text("device.closed").contains("chmod 0666 /dev/infiniband/uverbs0"));
-    let told = good().changed(Ask::default(), |facts| facts.survey = crate::doctor::facts::Survey::Devices(vec![]));
+    let told = good().changed(Ask::default(), |facts| facts.survey = Survey::Devices(vec![]));
     assert_eq!(told.level("device.no-provider"), Some(Warning));
     let machine = good();
     machine.remove("sys/class/infiniband_verbs").remove("sys/module/ib_uverbs");
