@@ -159,6 +159,8 @@ fn a_copy_of_a_machine_is_judged_with_its_table() {
     assert!(text.contains(row), "{text}");
     let (_, json) = told(&["--root", root]);
     assert_eq!((&json["choice"]["gid_index"], &json["choice"]["interface"]), (&Json::from(5), &Json::from("eth9")));
+    let gids = json["facts"]["devices"][0]["ports"][0]["gids"].as_array().unwrap().len();
+    assert_eq!(gids, 2, "an entry of zeroes is not in use");
     file(machine.path(), &format!("{device}/node_type"), "4: RNIC");
     let (code, json) = told(&["--root", root, "--device", "mlx5_0"]);
     assert_eq!((code, level(&json, "device.iwarp"), level(&json, "choice.none")), (3, "fault", "fault"));
