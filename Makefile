@@ -24,7 +24,7 @@ test: ## everything CI checks: format, lints, tests here, end-to-end tests on re
 	deploy/setup.sh --lab
 	$(CARGO) fmt --all --check
 	$(MAKE) --no-print-directory lint
-	$(CARGO) test --workspace --locked
+	SIDEWIRE_CHAOS_SECONDS=$${SIDEWIRE_CHAOS_SECONDS:-180} $(CARGO) test --workspace --locked
 	$(MAKE) --no-print-directory loom
 	deploy/lab/suite.sh
 

@@ -28,6 +28,7 @@
 //! | 6 no remote party writes index or heap | `rights` | index and heap without their seal (the server then refuses to start) |
 //! | 7, 9 a counter's sum is that of its acked adds | `counters` | a counter is deleted without being frozen; its cell serves another at once |
 //! | 8 tokens rise, over restarts too | `locks` | a life's tokens begin at 0 |
+//! | 1 to 4, 8, 9 side by side, under kills and stops | `chaos` | a client that goes on with what it had sent to the life before |
 //! | 11 every call ends by its deadline | `deadlines`, `restart` | a value is believed past the lease |
 //! | 12 a hostile client harms itself only | `rights` | none made |
 //! | 13 what a dead client held comes back | `locks`, `restart` | the sweep frees no lock |

@@ -63,6 +63,17 @@ impl<W: Write> Writer<W> {
         self.write(&Line::End { number, life, at, outcome })
     }
 
+    /// Something is noticed now that has happened since `from`, while the server was in this life.
+    ///
+    /// # Errors
+    /// When the lines cannot be written.
+    pub fn noticed(&mut self, life: u64, from: u64, call: Call) -> io::Result<()> {
+        let number = self.next;
+        self.next += 1;
+        self.write(&Line::Begin { number, client: self.client, life, at: from, call })?;
+        self.end(number, life, Outcome::Noted)
+    }
+
     fn write(&mut self, line: &Line) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line)?;
