@@ -5,6 +5,7 @@ use crate::control::{CALL_LIMIT, Control, ControlError};
 use crate::error::Error;
 use sidewire_common::layout::record::{Kind, Version};
 use sidewire_proto::v1;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Batches of a scan that wait to be taken.
@@ -14,6 +15,7 @@ const BATCHES_WAITING: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Admin {
     control: Control,
+    deadline: Duration,
 }
 
 /// A key, as a scan tells it.
@@ -36,16 +38,24 @@ pub struct ScanItem {
 }
 
 impl Admin {
-    pub(crate) fn of(control: Control) -> Self {
-        Self { control }
+    pub(crate) fn of(control: Control, deadline: Duration) -> Self {
+        Self { control, deadline }
     }
 
-    /// Connects to a server: `host:port` or `kv://host:port`.
+    /// Connects to a server: `host:port` or `kv://host:port`. Its calls have a deadline of 5 s.
     ///
     /// # Errors
     /// When the address cannot be used, or the server does not answer.
     pub fn connect(address: &str) -> Result<Self, Error> {
-        let admin = Self { control: Control::new(Address::parse(address)?)? };
+        Self::connect_within(address, CALL_LIMIT)
+    }
+
+    /// As [`connect`](Self::connect); this call and all later ones have this deadline. Of a scan each batch has it.
+    ///
+    /// # Errors
+    /// When the address cannot be used, or the server does not answer.
+    pub fn connect_within(address: &str, deadline: Duration) -> Result<Self, Error> {
+        let admin = Self { control: Control::new(Address::parse(address)?)?, deadline };
         admin.info()?;
         Ok(admin)
     }
@@ -60,7 +70,7 @@ impl Admin {
     /// When it does not answer.
     pub fn info(&self) -> Result<v1::InfoReply, Error> {
         let mut client = self.control.admin();
-        self.control.call(CALL_LIMIT, async move { client.info(v1::InfoRequest {}).await }).map_err(|e| self.error(e))
+        self.control.call(self.deadline, async move { client.info(v1::InfoRequest {}).await }).map_err(|e| self.error(e))
     }
 
     /// All keys that begin with `prefix`, in no order; `limit` 0 means all. A key that exists throughout is told at
@@ -75,17 +85,17 @@ impl Admin {
         limit: u64,
     ) -> Result<impl Iterator<Item = Result<ScanItem, Error>> + use<>, Error> {
         let request = v1::ScanRequest { prefix: prefix.to_vec(), values, batch: 0, limit };
-        let mut client = self.control.admin();
-        // The whole stream may take longer than one call; each batch has the call's limit.
+        let (mut client, deadline) = (self.control.admin(), self.deadline);
+        // The whole stream may take longer than one call; each batch has the call's deadline.
         let mut request = tonic::Request::new(request);
         request.set_timeout(SCAN_LIMIT);
-        let mut stream = self.control.call(CALL_LIMIT, async move { client.scan(request).await }).map_err(|e| self.error(e))?;
+        let mut stream = self.control.call(deadline, async move { client.scan(request).await }).map_err(|e| self.error(e))?;
         let (told, mut batches) = mpsc::channel(BATCHES_WAITING);
         self.control.runtime().spawn(async move {
             loop {
-                let batch = match tokio::time::timeout(CALL_LIMIT, stream.message()).await {
+                let batch = match tokio::time::timeout(deadline, stream.message()).await {
                     Ok(batch) => batch.transpose(),
-                    Err(_) => Some(Err(tonic::Status::deadline_exceeded(format!("no batch of keys within {CALL_LIMIT:?}")))),
+                    Err(_) => Some(Err(tonic::Status::deadline_exceeded(format!("no batch of keys within {deadline:?}")))),
                 };
                 let Some(batch) = batch else { return };
                 let failed = batch.is_err();
@@ -122,7 +132,7 @@ impl Admin {
 }
 
 /// Longest time for a whole scan.
-const SCAN_LIMIT: std::time::Duration = std::time::Duration::from_secs(3600);
+const SCAN_LIMIT: Duration = Duration::from_secs(3600);
 
 fn item_of(item: v1::Item) -> Result<ScanItem, Error> {
     let kind = [Kind::Value, Kind::Counter, Kind::Sequence, Kind::Lock].into_iter().find(|k| k.name() == item.kind);

@@ -1,7 +1,7 @@
 //! Attaching: the server's terms, each checked, and its regions made reachable.
 
 use crate::attached::{Attached, Terms};
-use crate::control::{Control, ControlError, Failure};
+use crate::control::{CALL_LIMIT, Control, ControlError, Failure};
 use crate::error::Error;
 use crate::regions::RegionTable;
 use sidewire_common::clock::BootInstant;
@@ -40,10 +40,11 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes, limit: Duration) -> Res
     let server = control.address().as_str();
     let client = ClientId::random();
     let sent = BootInstant::now();
+    let left = move || limit.saturating_sub(BootInstant::now().since(sent));
     let reply = control.attach(limit, request(client, wishes)).map_err(|e| refused(e, server))?;
     let received = BootInstant::now();
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
-    let result = adopt(control, wishes, client, &reply, received).and_then(|attached| {
+    let result = adopt(control, wishes, client, &reply, received, left()).and_then(|attached| {
         attached.lease.renewed(sent, attached.terms.lease);
         if attached.lease.valid_at(BootInstant::now()) {
             Ok(attached)
@@ -56,7 +57,7 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes, limit: Duration) -> Res
         Ok(attached) => attached,
         Err(error) => {
             let request = v1::DetachRequest { client_id: client.to_bytes().to_vec(), incarnation: reply.incarnation };
-            let _ = control.detach(Duration::from_millis(500), request);
+            control.detach_later(request);
             return Err(error);
         }
     };
@@ -100,6 +101,7 @@ fn adopt(
     client: ClientId,
     reply: &v1::AttachReply,
     received: BootInstant,
+    limit: Duration,
 ) -> Result<Attached, Error> {
     let bad = |e: ConvertError| Error::Layout { reason: format!("the server's attach reply: {e}") };
     let kind = FabricKind::from_str(&reply.fabric).map_err(|reason| Error::Layout { reason })?;
@@ -113,8 +115,13 @@ fn adopt(
     let table = RegionTable::new(&used, terms.cell_count)?;
     check_directories(&terms, &table)?;
     let fabric = open_client(kind, wishes.device.as_deref(), control.address().local_address())?;
+    let left = || limit.saturating_sub(BootInstant::now().since(received));
+    fabric.set_patience(left());
     fabric.link(&link)?;
+    fabric.set_patience(left());
     fabric.adopt(&plain(&used))?;
+    // What the heartbeat adopts later holds up nobody.
+    fabric.set_patience(CALL_LIMIT);
     Ok(Attached::new(terms, fabric, table, reply.layout_epoch, wishes.location_cache_entries))
 }
 

@@ -6,7 +6,7 @@ use crate::async_client::AsyncClient;
 use crate::attach::{self, Wishes};
 use crate::control::Control;
 use crate::error::Error;
-use crate::heartbeat;
+use crate::heartbeat::{self, Heartbeat};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::ClientStats;
@@ -17,7 +17,6 @@ use sidewire_common::id::Incarnation;
 use sidewire_common::limits::DEADLINE_MS_DEFAULT;
 use sidewire_proto::v1;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Entries of the location cache unless set otherwise.
@@ -25,7 +24,7 @@ const LOCATION_CACHE_ENTRIES_DEFAULT: usize = 1 << 21;
 /// How long a call polls before it sleeps, unless set otherwise.
 const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 
-/// How long detaching may take.
+/// How long detaching may take, if the deadline is longer.
 const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 /// Pause between two looks at whether a heartbeat was answered.
@@ -152,10 +151,12 @@ impl ClientBuilder {
         let program = self.program.unwrap_or_else(executable_name);
         let wishes =
             Wishes { fabric: self.fabric, device: self.device, program, location_cache_entries: self.location_cache_entries };
+        let started = BootInstant::now();
         let attached = Arc::new(attach::attach(&control, &wishes, self.deadline)?);
         let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, attached));
         let inner = Arc::new(Inner { shared: Arc::clone(&shared), heartbeat: Mutex::new(None) });
-        *inner.heartbeat.lock() = Some(heartbeat::start(shared)?);
+        let left = self.deadline.saturating_sub(BootInstant::now().since(started));
+        *inner.heartbeat.lock() = Some(heartbeat::start(shared, left)?);
         Ok(Client { inner })
     }
 }
@@ -170,13 +171,15 @@ fn executable_name() -> String {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub shared: Arc<Shared>,
-    heartbeat: Mutex<Option<JoinHandle<()>>>,
+    heartbeat: Mutex<Option<Heartbeat>>,
 }
 
 impl Inner {
     /// Ends the heartbeat and detaches, once.
     fn end(&self) -> Result<(), Error> {
-        let Some(thread) = self.heartbeat.lock().take() else { return Ok(()) };
+        let Some(heartbeat) = self.heartbeat.lock().take() else { return Ok(()) };
+        let started = BootInstant::now();
+        let limit = DETACH_LIMIT.min(self.shared.deadline);
         self.shared.stop();
         let attached = self.shared.attached();
         // Before the heartbeat's endpoint goes: the server takes a farewell for what it is.
@@ -185,12 +188,11 @@ impl Inner {
         } else {
             let (client_id, incarnation) = (attached.terms.client.to_bytes().to_vec(), attached.terms.incarnation.0);
             let request = v1::DetachRequest { client_id, incarnation };
-            self.shared.control.detach(DETACH_LIMIT, request).map_err(|e| e.into_error(self.shared.server()))
+            self.shared.control.detach(limit, request).map_err(|e| e.into_error(self.shared.server()))
         };
         self.shared.ended("the client has detached");
         self.shared.wake_heartbeat();
-        // It ends by itself; that it panicked matters to nobody here.
-        let _ = thread.join();
+        heartbeat.end(limit.saturating_sub(BootInstant::now().since(started)));
         detached
     }
 }
@@ -295,10 +297,10 @@ impl Client {
         Err(Error::Deadline { operation: "heartbeat", after: limit, seen })
     }
 
-    /// The server's administration.
+    /// The server's administration, with this client's deadline.
     #[must_use]
     pub fn admin(&self) -> Admin {
-        Admin::of(self.inner.shared.control.clone())
+        Admin::of(self.inner.shared.control.clone(), self.inner.shared.deadline)
     }
 
     /// Gives back all that the client holds at the server. Dropping the last clone does the same, best effort.

@@ -19,7 +19,7 @@ use tonic::{Code, Response, Status};
 
 /// Longest time for a TCP connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// Longest time for one call, unless the caller has less.
+/// Longest time for one call that has no deadline of its own.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(5);
 /// Largest reply that is taken, bytes: lists of regions and batches of a scan.
 const REPLY_BYTES_MAX: usize = 64 << 20;
@@ -120,7 +120,7 @@ impl Control {
     pub fn new(address: Address) -> Result<Self, Error> {
         let refuse = |reason: String| Error::Address { address: address.as_str().into(), reason };
         let endpoint = Endpoint::from_shared(format!("http://{}", address.as_str())).map_err(|e| refuse(e.to_string()))?;
-        let endpoint = endpoint.connect_timeout(CONNECT_LIMIT).tcp_nodelay(true).timeout(CALL_LIMIT);
+        let endpoint = endpoint.connect_timeout(CONNECT_LIMIT).tcp_nodelay(true);
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("sidewire-rpc").enable_all().build();
         let runtime = runtime.map_err(|e| Error::Control {
             server: address.as_str().into(),
@@ -159,7 +159,6 @@ impl Control {
         limit: Duration,
         call: impl Future<Output = Result<Response<T>, Status>> + Send + 'static,
     ) -> Result<T, ControlError> {
-        let limit = limit.min(CALL_LIMIT);
         let (told, answer) = mpsc::sync_channel(1);
         self.runtime.spawn(async move {
             let result = match tokio::time::timeout(limit, call).await {
@@ -210,7 +209,13 @@ impl Control {
     /// Ends one session, without waiting for the answer.
     pub fn close_session(&self, request: v1::CloseSessionRequest) {
         let mut client = self.session();
-        self.runtime.spawn(async move { client.close_session(request).await });
+        self.runtime.spawn(async move { tokio::time::timeout(CALL_LIMIT, client.close_session(request)).await });
+    }
+
+    /// Ends the client, without waiting for the answer.
+    pub fn detach_later(&self, request: v1::DetachRequest) {
+        let mut client = self.session();
+        self.runtime.spawn(async move { tokio::time::timeout(CALL_LIMIT, client.detach(request)).await });
     }
 
     /// Ends the client.

@@ -203,6 +203,14 @@ impl Error {
         }
     }
 
+    /// What happened, for the reason of another error: without the server's name and the advice around it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::ServerGone { reason, .. } | Self::Control { reason, .. } => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the call may or may not have been carried out.
     #[must_use]
     pub const fn is_indeterminate(&self) -> bool {

@@ -44,29 +44,52 @@ const UNKNOWN: &str = "the server does not know this client any more";
 /// Attempts to attach anew between two lines in the log.
 const ATTEMPTS_PER_LOG_LINE: u32 = 20;
 
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    thread: JoinHandle<()>,
+    /// Hung up when the thread ends.
+    runs: mpsc::Receiver<()>,
+}
+
+impl Heartbeat {
+    /// Waits for its end, which somebody else has asked for, at most for `limit`. It may be waiting for a server that
+    /// does not answer; then it ends by itself a little later.
+    pub fn end(self, limit: Duration) {
+        if self.runs.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Disconnected) {
+            // That it panicked matters to nobody here.
+            let _ = self.thread.join();
+        }
+    }
+}
+
 /// Starts the thread and waits until its endpoint is connected.
 ///
 /// # Errors
-/// When the endpoint cannot be had.
-pub(crate) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>, Error> {
+/// When the endpoint cannot be had within `limit`.
+pub(crate) fn start(shared: Arc<Shared>, limit: Duration) -> Result<Heartbeat, Error> {
     let (told, first) = mpsc::sync_channel(1);
+    let (running, runs) = mpsc::channel();
     let server = shared.server().to_owned();
-    let thread = std::thread::Builder::new().name("sidewire-beat".into()).spawn(move || run(&shared, &told));
+    let thread = std::thread::Builder::new().name("sidewire-beat".into()).spawn(move || {
+        run(&shared, &told, limit);
+        drop(running);
+    });
     let thread = thread.map_err(|e| Error::Control { server, reason: format!("no thread for the heartbeat: {e}") })?;
     match first.recv() {
-        Ok(Ok(())) => Ok(thread),
+        Ok(Ok(())) => Ok(Heartbeat { thread, runs }),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(Error::LeaseLapsed),
     }
 }
 
-fn run(shared: &Shared, told: &mpsc::SyncSender<Result<(), Error>>) {
+fn run(shared: &Shared, told: &mpsc::SyncSender<Result<(), Error>>, limit: Duration) {
     let mut first = Some(told);
     while !shared.is_stopping() {
         let attached = shared.attached();
         let reason = match Beater::new(shared, Arc::clone(&attached)) {
             Ok(mut beater) => {
-                let opened = beater.open(shared, shared.deadline);
+                let opened = beater.open(shared, if first.is_some() { limit } else { shared.deadline });
                 if let Some(told) = first.take() {
                     let failed = opened.is_err();
                     let _ = told.send(opened);
@@ -77,7 +100,7 @@ fn run(shared: &Shared, told: &mpsc::SyncSender<Result<(), Error>>) {
                 beater.live(shared)
             }
             Err(error) => {
-                let reason = error.to_string();
+                let reason = error.reason();
                 if let Some(told) = first.take() {
                     let _ = told.send(Err(error));
                     return;
@@ -164,6 +187,7 @@ impl Beater {
 
     /// Opens and connects the endpoint. No beat can be sent meanwhile, so it may take as long as the lease lasts.
     fn open(&mut self, shared: &Shared, limit: Duration) -> Result<(), Error> {
+        let started = BootInstant::now();
         let spec = EndpointSpec { role: Role::Beat, send_depth: BEAT_DEPTH, recv_depth: BEAT_DEPTH };
         let opened = self.port.open(&spec)?;
         let terms = &self.attached.terms;
@@ -178,6 +202,7 @@ impl Beater {
         let connected = shared.control.open_endpoint(limit, request).map_err(|e| e.into_error(shared.server()));
         let connected = connected.and_then(|reply| {
             let peer = convert::peer(reply.peer).map_err(|e| Error::Layout { reason: e.to_string() })?;
+            self.port.set_patience(limit.saturating_sub(BootInstant::now().since(started)));
             Ok(self.port.connect(opened.endpoint, &peer)?)
         });
         match connected {

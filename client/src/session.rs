@@ -150,10 +150,14 @@ impl Session {
     /// The values of several keys: one doorbell for their buckets, one for their records.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Value>, Error>> {
         let mut results = Vec::with_capacity(keys.len());
+        // All keys together have one deadline. Few of them read no clock.
+        let started = (keys.len() > MULTI_GET_MAX).then(BootInstant::now);
         for some in keys.chunks(MULTI_GET_MAX) {
             let mut driver = self.core.driver.borrow_mut();
+            let spent = started.map_or(Duration::ZERO, |started| BootInstant::now().since(started));
+            let deadline = self.core.deadline().saturating_sub(spent);
             // All are begun before the first turn, so that their reads make one chain.
-            let begun: Vec<_> = some.iter().map(|key| driver.begin_get(key.as_ref(), self.core.deadline(), Sink::Call)).collect();
+            let begun: Vec<_> = some.iter().map(|key| driver.begin_get(key.as_ref(), deadline, Sink::Call)).collect();
             results.extend(begun.into_iter().map(|name| value(found(driver.run(name?)?)?)));
         }
         results
@@ -253,8 +257,8 @@ impl Session {
     /// Takes a lock if it is free; creates it if there is none. In a server's first lease, while former holders may
     /// still believe in theirs, it waits, up to the deadline.
     pub fn try_lock(&self, key: &[u8]) -> Result<Option<LockGuard>, Error> {
-        self.wait_for_locks(self.core.deadline())?;
-        Ok(self.attempt(key, self.core.deadline())?.ok())
+        let waited = self.wait_for_locks(self.core.deadline())?;
+        Ok(self.attempt(key, self.core.deadline().saturating_sub(waited))?.ok())
     }
 
     /// Takes a lock, waiting for it up to `timeout`; creates it if there is none.
@@ -288,7 +292,8 @@ impl Session {
         self.core.driver.borrow().attached().terms.locks_open_at.since(BootInstant::now())
     }
 
-    fn wait_for_locks(&self, limit: Duration) -> Result<(), Error> {
+    /// Waits until locks are granted, and tells how long that took.
+    fn wait_for_locks(&self, limit: Duration) -> Result<Duration, Error> {
         let wait = self.locks_open_in();
         if wait > limit {
             return Err(Error::LocksClosed { opens_in: wait });
@@ -296,7 +301,7 @@ impl Session {
         if !wait.is_zero() {
             std::thread::sleep(wait);
         }
-        Ok(())
+        Ok(wait)
     }
 
     /// One attempt at a lock.

@@ -99,10 +99,7 @@ impl Shared {
     /// Why attaching anew has failed once more.
     pub fn still_gone(&self, error: &Error) {
         if let Some(gone) = self.gone.lock().as_mut() {
-            gone.reason = match error {
-                Error::ServerGone { reason, .. } | Error::Control { reason, .. } => reason.clone(),
-                other => other.to_string(),
-            };
+            gone.reason = error.reason();
             gone.attempts += 1;
         }
         self.changed.notify_all();

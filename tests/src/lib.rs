@@ -29,7 +29,7 @@
 //! | 7, 9 a counter's sum is that of its acked adds | `counters` | a counter is deleted without being frozen; its cell serves another at once |
 //! | 8 tokens rise, over restarts too | `locks` | a life's tokens begin at 0 |
 //! | 1 to 4, 8, 9 side by side, under kills and stops | `chaos` | a client that goes on with what it had sent to the life before |
-//! | 11 every call ends by its deadline | `deadlines`, `restart` | a value is believed past the lease |
+//! | 11 every call ends by its deadline | `frozen`, `deadlines`, `restart` | each key of a multi_get waits as long as all before it; a connect or detach has a limit of its own |
 //! | 12 a hostile client harms itself only | `rights` | none made |
 //! | 13 what a dead client held comes back | `locks`, `restart` | the sweep frees no lock |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |

@@ -56,7 +56,7 @@ impl Context {
         if let Some(admin) = self.admin.get() {
             return Ok(admin);
         }
-        let admin = Admin::connect(self.globals.server()).map_err(|error| self.explain(error))?;
+        let admin = Admin::connect_within(self.globals.server(), self.globals.timeout).map_err(|error| self.explain(error))?;
         Ok(self.admin.get_or_init(|| admin))
     }
 

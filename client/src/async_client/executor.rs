@@ -81,33 +81,41 @@ impl Executor {
     }
 
     fn begin(&mut self, job: Job) {
-        let Job { key, task, reply } = job;
+        let left = job.left();
+        if left.is_zero() && !matches!(job.task, Task::Unlock(..)) {
+            return answer(job.reply, Err(late(job.deadline)));
+        }
+        let Job { key, task, reply, since, deadline } = job;
         let with_bytes = matches!(task, Task::Get);
         let begun = match &task {
-            Task::Get | Task::Look => self.driver.begin_get(&key, self.deadline, Sink::Submitted),
-            Task::Counter(goal) => self.machine(&key, Machine::Counter(Counter::new(*goal))),
-            Task::LockState => self.machine(&key, Machine::Lock(Lock::new(LockGoal::View))),
+            Task::Get | Task::Look => self.driver.begin_get(&key, left, Sink::Submitted),
+            Task::Counter(goal) => self.machine(&key, Machine::Counter(Counter::new(*goal)), left),
+            Task::LockState => self.machine(&key, Machine::Lock(Lock::new(LockGoal::View)), left),
             Task::TryLock => {
                 let wait = self.driver.attached().terms.locks_open_at.since(BootInstant::now());
                 if !wait.is_zero() {
                     return answer(reply, Ok(Brought::LocksOpenIn(wait)));
                 }
-                self.machine(&key, Machine::Lock(Lock::new(LockGoal::Take)))
+                self.machine(&key, Machine::Lock(Lock::new(LockGoal::Take)), left)
             }
             Task::Unlock(taken, attached) => {
                 if attached.has_ended() || !Arc::ptr_eq(attached, self.driver.attached()) {
                     return answer(reply, Err(Error::LeaseLapsed));
                 }
-                if self.driver.carries(taken.word.token()) {
-                    return self.unlocks.push(Job { key, task, reply });
+                if left.is_zero() {
+                    self.driver.unlock_later(&key, *taken);
+                    return answer(reply, Err(late(deadline)));
                 }
-                self.machine(&key, Machine::Lock(Lock::new(LockGoal::GiveBack(*taken))))
+                if self.driver.carries(taken.word.token()) {
+                    return self.unlocks.push(Job { key, task, reply, since, deadline });
+                }
+                self.machine(&key, Machine::Lock(Lock::new(LockGoal::GiveBack(*taken))), left)
             }
-            Task::Put(value, options) => self.write(&key, WriteSpec::put(value, &options.borrow())),
-            Task::Delete(options) => self.write(&key, WriteSpec::delete(&options.borrow())),
-            Task::Create(kind, initial) => self.write(&key, Ok(WriteSpec::create(*kind, *initial))),
-            Task::AddExactlyOnce(delta) => self.write(&key, Ok(WriteSpec::add(*delta))),
-            Task::BreakLock => self.write(&key, Ok(WriteSpec::break_lock())),
+            Task::Put(value, options) => self.write(&key, WriteSpec::put(value, &options.borrow()), left),
+            Task::Delete(options) => self.write(&key, WriteSpec::delete(&options.borrow()), left),
+            Task::Create(kind, initial) => self.write(&key, Ok(WriteSpec::create(*kind, *initial)), left),
+            Task::AddExactlyOnce(delta) => self.write(&key, Ok(WriteSpec::add(*delta)), left),
+            Task::BreakLock => self.write(&key, Ok(WriteSpec::break_lock()), left),
         };
         match begun {
             Ok(name) => {
@@ -117,12 +125,12 @@ impl Executor {
         }
     }
 
-    fn machine(&mut self, key: &[u8], machine: Machine) -> Result<SlabKey, Error> {
-        self.driver.begin(machine, key, self.deadline, Sink::Submitted)
+    fn machine(&mut self, key: &[u8], machine: Machine, left: Duration) -> Result<SlabKey, Error> {
+        self.driver.begin(machine, key, left, Sink::Submitted)
     }
 
-    fn write(&mut self, key: &[u8], write: Result<WriteSpec<'_>, Error>) -> Result<SlabKey, Error> {
-        self.driver.begin_write(key, &write?, self.deadline, Sink::Submitted)
+    fn write(&mut self, key: &[u8], write: Result<WriteSpec<'_>, Error>, left: Duration) -> Result<SlabKey, Error> {
+        self.driver.begin_write(key, &write?, left, Sink::Submitted)
     }
 
     /// A fenced write always ends, at its deadline at the latest, or is resolved when the connection is rebuilt.
@@ -170,6 +178,12 @@ impl Executor {
         self.driver.sleep(BootInstant::now(), if idle { SLEEP_IDLE } else { SLEEP_BUSY });
         self.mailbox.awake();
     }
+}
+
+/// The error of a job whose time was over before its turn came.
+fn late(deadline: Duration) -> Error {
+    let seen = "it waited for the calls before it".into();
+    Error::Deadline { operation: "call of the asynchronous handle", after: deadline, seen }
 }
 
 /// Sends an answer; a caller that has gone does not want it.

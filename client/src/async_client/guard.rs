@@ -9,7 +9,6 @@ use crate::op::Taken;
 use sidewire_common::clock::BootInstant;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// A lock that an [`AsyncClient`] holds; released when it is dropped.
 pub struct AsyncLockGuard {
@@ -55,16 +54,16 @@ impl AsyncLockGuard {
     pub async fn unlock(mut self) -> Result<(), Error> {
         let Some((taken, attached)) = self.held.take() else { return Ok(()) };
         let shared = Arc::clone(&self.client.shared);
-        mailbox::ask(shared.jobs(), &shared.mailbox, &self.key, Task::Unlock(taken, attached)).await.map(|_| ())
+        let deadline = shared.client.shared.deadline;
+        mailbox::ask(shared.jobs(), &shared.mailbox, &self.key, Task::Unlock(taken, attached), deadline).await.map(|_| ())
     }
 }
 
 impl Drop for AsyncLockGuard {
     fn drop(&mut self) {
         let Some((taken, attached)) = self.held.take() else { return };
-        let (reply, _) = oneshot::channel();
-        let job = Job { key: std::mem::take(&mut self.key), task: Task::Unlock(taken, attached), reply };
         let shared = Arc::clone(&self.client.shared);
+        let (job, _) = Job::new(&self.key, Task::Unlock(taken, attached), shared.client.shared.deadline);
         match shared.jobs().try_send(job) {
             Ok(()) => shared.mailbox.ring(),
             Err(tokio::sync::mpsc::error::TrySendError::Full(job)) => {

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::lock_guard::LockView;
 use crate::op::{CounterGoal, Done, Found, Taken};
 use crate::write::{Write, WriteOptions};
+use sidewire_common::clock::BootInstant;
 use sidewire_common::layout::record::{Kind, Version};
 use sidewire_common::layout::request::Condition;
 use std::sync::Arc;
@@ -73,6 +74,22 @@ pub(super) struct Job {
     pub key: Vec<u8>,
     pub task: Task,
     pub reply: oneshot::Sender<Result<Brought, Error>>,
+    /// When it was asked for, and how long it may take from then on.
+    pub since: BootInstant,
+    pub deadline: Duration,
+}
+
+impl Job {
+    /// One that is asked for now, and the way to its answer.
+    pub fn new(key: &[u8], task: Task, deadline: Duration) -> (Self, oneshot::Receiver<Result<Brought, Error>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { key: key.to_vec(), task, reply, since: BootInstant::now(), deadline }, answer)
+    }
+
+    /// The time that it has left.
+    pub fn left(&self) -> Duration {
+        self.deadline.saturating_sub(BootInstant::now().since(self.since))
+    }
 }
 
 /// The part of a result that may leave the session's thread.

@@ -5,8 +5,8 @@ use crate::error::Error;
 use parking_lot::Mutex;
 use sidewire_common::fabric::Waker;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::oneshot;
 
 /// Jobs that wait; callers beyond wait for room.
 pub(super) const JOBS_WAITING: usize = 4096;
@@ -43,9 +43,14 @@ impl Mailbox {
 }
 
 /// Hands a job over and waits for its answer.
-pub(super) async fn ask(jobs: &Sender<Job>, mailbox: &Mailbox, key: &[u8], task: Task) -> Result<Brought, Error> {
-    let (reply, answer) = oneshot::channel();
-    let job = Job { key: key.to_vec(), task, reply };
+pub(super) async fn ask(
+    jobs: &Sender<Job>,
+    mailbox: &Mailbox,
+    key: &[u8],
+    task: Task,
+    deadline: Duration,
+) -> Result<Brought, Error> {
+    let (job, answer) = Job::new(key, task, deadline);
     jobs.send(job).await.map_err(|_| gone())?;
     mailbox.ring();
     answer.await.map_err(|_| gone())?

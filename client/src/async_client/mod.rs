@@ -21,7 +21,7 @@ use sidewire_common::layout::counter_cell::{DELTA_MAX, VALUE_MAX};
 use sidewire_common::layout::record::{Kind, Version};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tokio::sync::mpsc as channel;
+use tokio::sync::mpsc::{self as channel, error::TrySendError};
 
 /// First and longest pause between two looks at a lock that another holds.
 const LOCK_PAUSE_FIRST: Duration = Duration::from_micros(200);
@@ -94,7 +94,11 @@ impl AsyncClient {
     }
 
     async fn ask(&self, key: &[u8], task: Task) -> Result<Brought, Error> {
-        mailbox::ask(self.shared.jobs(), &self.shared.mailbox, key, task).await
+        self.ask_within(key, task, self.shared.client.shared.deadline).await
+    }
+
+    async fn ask_within(&self, key: &[u8], task: Task, deadline: Duration) -> Result<Brought, Error> {
+        mailbox::ask(self.shared.jobs(), &self.shared.mailbox, key, task, deadline).await
     }
 
     async fn find(&self, key: &[u8], task: Task) -> Result<Option<Owned>, Error> {
@@ -139,20 +143,18 @@ impl AsyncClient {
 
     /// As [`Session::multi_get`](crate::Session::multi_get).
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Vec<u8>>, Error>> {
+        let started = BootInstant::now();
         let mut answers = Vec::with_capacity(keys.len());
         for key in keys {
-            let (reply, answer) = tokio::sync::oneshot::channel();
-            let job = Job { key: key.as_ref().to_vec(), task: Task::Get, reply };
-            // A refused job drops its way back, which the answer then tells.
-            if self.shared.jobs().try_send(job).is_err() {
-                let (reply, later) = tokio::sync::oneshot::channel();
-                let job = Job { key: key.as_ref().to_vec(), task: Task::Get, reply };
+            let (mut job, answer) = Job::new(key.as_ref(), Task::Get, self.shared.client.shared.deadline);
+            // All keys together have one deadline.
+            job.since = started;
+            if let Err(TrySendError::Full(job)) = self.shared.jobs().try_send(job) {
                 self.shared.mailbox.ring();
+                // An executor that has ended drops the way back, which the answer then tells.
                 let _ = self.shared.jobs().send(job).await;
-                answers.push(later);
-            } else {
-                answers.push(answer);
             }
+            answers.push(answer);
         }
         self.shared.mailbox.ring();
         let mut results = Vec::with_capacity(keys.len());
@@ -269,11 +271,16 @@ impl AsyncClient {
     pub async fn lock(&self, key: &[u8], timeout: Duration) -> Result<AsyncLockGuard, Error> {
         let started = BootInstant::now();
         let mut backoff = Backoff::new(LOCK_PAUSE_FIRST, LOCK_PAUSE_MAX);
+        let mut seen: Option<LockView> = None;
         loop {
-            let view = match self.attempt(key, started, timeout).await? {
-                Ok(guard) => return Ok(guard),
-                Err(view) => view,
+            let view = match (self.attempt(key, started, timeout).await, seen) {
+                (Ok(Ok(guard)), _) => return Ok(guard),
+                (Ok(Err(view)), _) => view,
+                // The last attempt had no time left for itself; what kept the lock is what was seen before.
+                (Err(Error::Deadline { .. }), Some(view)) => view,
+                (Err(error), _) => return Err(error),
             };
+            seen = Some(view);
             let pause = backoff.pause();
             if BootInstant::now().since(started) + pause >= timeout {
                 return Err(Error::LockTimeout { holder: view.holder, token: view.token });
@@ -290,7 +297,8 @@ impl AsyncClient {
         limit: Duration,
     ) -> Result<Result<AsyncLockGuard, LockView>, Error> {
         loop {
-            match self.ask(key, Task::TryLock).await? {
+            let left = limit.saturating_sub(BootInstant::now().since(started));
+            match self.ask_within(key, Task::TryLock, left.min(self.shared.client.shared.deadline)).await? {
                 Brought::Lock(Ok((taken, attached))) => {
                     let token = taken.word.token();
                     let held = Some((taken, attached));

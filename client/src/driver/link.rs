@@ -28,8 +28,6 @@ use std::time::Duration;
 /// Pauses between attempts to open an endpoint again.
 const REOPEN_PAUSE_FIRST: Duration = Duration::from_millis(1);
 const REOPEN_PAUSE_MAX: Duration = Duration::from_millis(250);
-/// Longest time for opening an endpoint again; the operations that wait for it have their own deadlines.
-const REOPEN_LIMIT: Duration = Duration::from_secs(1);
 /// Longest time that the first Read of a new connection may take.
 const FIRST_READ_LIMIT: Duration = Duration::from_secs(3);
 
@@ -68,20 +66,27 @@ pub(super) struct Link {
 impl Link {
     /// Makes a port, connects the read endpoint, and reads the descriptor, which proves that keys and addresses
     /// are those of the life that was attached to.
-    pub fn open(shared: &Shared, attached: &Attached) -> Result<Self, Error> {
+    pub fn open(shared: &Shared, attached: &Attached, limit: Duration) -> Result<Self, Error> {
+        let started = BootInstant::now();
         let session = attached.next_session();
         let writers = attached.terms.worker_count;
         let completions = READ_DEPTH + writers * 3 * attached.terms.credits;
         let mut port = attached.fabric.port(PortSpec { name: format!("session {session}"), completions })?;
-        let reader =
-            open_reader(&mut *port, shared, attached, session, shared.deadline).map_err(|e| e.into_error(shared.server()))?;
+        let reader = open_reader(&mut *port, shared, attached, session, limit).map_err(|e| e.into_error(shared.server()))?;
         let mut buffers = Buffers::new(Arc::clone(&attached.fabric));
-        check_descriptor(&mut *port, reader, &mut buffers, attached)?;
+        let left = limit.saturating_sub(BootInstant::now().since(started));
+        check_descriptor(&mut *port, reader, &mut buffers, attached, left.min(FIRST_READ_LIMIT))?;
         Ok(Self { port, session, buffers, reader })
     }
 }
 
-fn check_descriptor(port: &mut dyn Port, reader: EndpointId, buffers: &mut Buffers, attached: &Attached) -> Result<(), Error> {
+fn check_descriptor(
+    port: &mut dyn Port,
+    reader: EndpointId,
+    buffers: &mut Buffers,
+    attached: &Attached,
+    limit: Duration,
+) -> Result<(), Error> {
     let first = Place { chunk: 0, unit: 0 };
     let from = attached.regions().at(first, 0, DESCRIPTOR_BYTES as u64);
     let from = from.ok_or_else(|| Error::Layout { reason: "chunk 0 is too short for a descriptor".into() })?;
@@ -112,11 +117,11 @@ fn check_descriptor(port: &mut dyn Port, reader: EndpointId, buffers: &mut Buffe
             }
         }
         let waited = BootInstant::now().since(started);
-        if waited >= FIRST_READ_LIMIT {
+        if waited >= limit {
             port.close(reader);
-            return Err(failed(format!("did not end within {FIRST_READ_LIMIT:?}")));
+            return Err(failed(format!("did not end within {limit:?}")));
         }
-        port.sleep(FIRST_READ_LIMIT.saturating_sub(waited).min(Duration::from_millis(100)))?;
+        port.sleep(limit.saturating_sub(waited).min(Duration::from_millis(100)))?;
     }
 }
 
@@ -146,6 +151,7 @@ fn open_endpoint(
     wanted: Wanted,
     limit: Duration,
 ) -> Result<(EndpointId, Option<RemoteRegion>), ControlError> {
+    let started = BootInstant::now();
     let opened = port.open(spec)?;
     let request = v1::OpenEndpointRequest {
         client_id: attached.terms.client.to_bytes().to_vec(),
@@ -159,6 +165,7 @@ fn open_endpoint(
         let refuse = |reason: String| ControlError { failure: Failure::Refused, reason };
         let peer = convert::peer(reply.peer).map_err(|e| refuse(e.to_string()))?;
         let staging = reply.staging.map(UsedRegion::try_from).transpose().map_err(|e| refuse(e.to_string()))?;
+        port.set_patience(limit.saturating_sub(BootInstant::now().since(started)));
         port.connect(opened.endpoint, &peer)?;
         Ok(staging.map(|s| s.region))
     });
@@ -178,11 +185,13 @@ impl Driver {
     /// When there is none, the server refuses, or the fabric is short of something.
     pub fn open(client: Arc<Inner>) -> Result<Self, Error> {
         let shared = Arc::clone(&client.shared);
+        let started = BootInstant::now();
         if shared.gone().is_some() && !shared.wait_attached(shared.deadline) {
             return Err(shared.gone_error());
         }
+        let left = shared.deadline.saturating_sub(BootInstant::now().since(started));
         let (life, attached) = (shared.life(), shared.attached());
-        let Link { port, session, buffers, reader } = Link::open(&shared, &attached)?;
+        let Link { port, session, buffers, reader } = Link::open(&shared, &attached, left)?;
         let now = BootInstant::now();
         let epoch = attached.gate.current();
         Ok(Self {
@@ -206,7 +215,7 @@ impl Driver {
             posted: Slab::default(),
             chain: Vec::new(),
             single: Vec::new(),
-            patience: shared.deadline,
+            unclocked: false,
             waiting: VecDeque::new(),
             asks: Vec::new(),
             events: VecDeque::new(),
@@ -239,7 +248,7 @@ impl Driver {
         if now < self.reader.open_at {
             return;
         }
-        let limit = self.patience.min(REOPEN_LIMIT);
+        let Some(limit) = self.may_block() else { return };
         match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, limit) {
             Ok(endpoint) => {
                 self.reader = Reader::connected(endpoint);
@@ -285,11 +294,11 @@ impl Driver {
         if now < self.writers[worker].open_at || self.has_posted_requests(worker) {
             return false;
         }
+        let Some(limit) = self.may_block() else { return false };
         let credits = self.attached.terms.credits;
         // A work request may end after its request was answered, so there can be more of them than credits.
         let spec = EndpointSpec { role: Role::Writer, send_depth: 2 * credits, recv_depth: credits };
         let wanted = Wanted { session: self.session, role: v1::open_endpoint_request::Role::Writer, worker: worker as u32 };
-        let limit = self.patience.min(REOPEN_LIMIT);
         let opened = open_endpoint(&mut *self.port, &self.client.shared, &self.attached, &spec, wanted, limit);
         let wanted_bytes = self.attached.terms.staging_bytes as u64;
         let slot = &mut self.writers[worker];

@@ -14,6 +14,7 @@
 //! | `moving` | moves the session to another attachment |
 //! | `waiting` | spins, sleeps, and ends what has had its time |
 
+mod clocks;
 mod completions;
 mod feed;
 mod link;
@@ -53,8 +54,8 @@ pub(crate) struct Driver {
     life: u64,
     /// False from the end of the attachment until the session has moved to another.
     alive: bool,
-    /// How long the operation that the driver works for can wait; bounds what blocks.
-    patience: Duration,
+    /// An operation was begun whose clock has not started.
+    unclocked: bool,
     /// When moving to another attachment is tried again.
     move_at: BootInstant,
     session: u32,
@@ -153,7 +154,7 @@ impl Driver {
         if sink == Sink::Submitted {
             self.submitted += 1;
         }
-        self.patience = deadline;
+        self.unclocked = true;
         let hash = KeyHash::of(key, self.attached.terms.hash_seed);
         let (name, op) = self.ops.take(Op::new);
         op.begin(key, hash, deadline, sink);

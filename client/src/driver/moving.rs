@@ -29,8 +29,9 @@ impl Driver {
         if shared.life() == self.life || shared.gone().is_some() || now < self.move_at {
             return;
         }
+        let Some(limit) = self.may_block() else { return };
         let (life, attached) = (shared.life(), shared.attached());
-        match Link::open(&shared, &attached) {
+        match Link::open(&shared, &attached, limit) {
             Ok(link) => self.enter(link, life, attached),
             Err(error) => {
                 tracing::debug!(%error, "the session cannot move to the new attachment yet");
@@ -81,7 +82,8 @@ impl Driver {
         self.room = 0;
         self.take_chain_back();
         let started = BootInstant::now();
-        while self.posted.len() > 0 && BootInstant::now().since(started) < DRAIN_LIMIT {
+        let limit = DRAIN_LIMIT.min(self.client.shared.deadline);
+        while self.posted.len() > 0 && BootInstant::now().since(started) < limit {
             self.poll();
         }
         self.unlocks.clear();

@@ -34,6 +34,7 @@ impl Driver {
 
     fn wait_for(&mut self, name: SlabKey) -> Result<Done, Error> {
         let mut spin = Spin::new(self.client.shared.spin);
+        self.start_clocks(BootInstant::now());
         loop {
             if self.turn() {
                 spin.busy();
@@ -49,7 +50,6 @@ impl Driver {
                 continue;
             }
             let left = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline.saturating_sub(waited));
-            self.patience = left;
             if spin.idle() {
                 self.sleep(now, left);
             }
@@ -144,6 +144,7 @@ impl Driver {
             return;
         }
         self.deadlines_at = now.plus(DEADLINES_PERIOD);
+        self.start_clocks(now);
         for name in self.ops.keys() {
             let Some(op) = self.ops.find(name).filter(|op| op.sink == Sink::Submitted && op.result.is_none()) else { continue };
             let waited = now.since(*op.since.get_or_insert(now));

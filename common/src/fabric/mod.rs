@@ -127,6 +127,9 @@ pub trait Port {
     /// When the peer's information is refused field by field, or the handshake fails or takes over 5 seconds.
     fn connect(&mut self, endpoint: EndpointId, peer: &PeerInfo) -> Result<(), FabricError>;
 
+    /// How long the next connects may wait for the peer, if they wait at all: 5 seconds at most, and unless set.
+    fn set_patience(&mut self, _limit: Duration) {}
+
     /// An endpoint of this process to itself, through the executor of atomics: posts `Read`, `FetchAdd` and
     /// `CompareSwap` on regions registered by this fabric.
     ///
@@ -202,6 +205,9 @@ pub trait Fabric: Send + Sync {
     /// # Errors
     /// When the server cannot be reached that way.
     fn link(&self, invitation: &PeerInfo) -> Result<(), FabricError>;
+
+    /// Client: how long `link` and `adopt` may wait for the server, if they wait at all: 5 seconds at most, and unless set.
+    fn set_patience(&self, _limit: Duration) {}
 
     /// Client: false once the link has hung up; what was adopted through it is then unmapped as soon as no
     /// operation uses it. `verbs` always says true: only leases tell there.

@@ -9,7 +9,7 @@ use rustix::event::epoll;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// epoll's name for the waker; endpoints have their own ids.
 pub(super) const WAKER: u64 = u64::MAX;
@@ -21,6 +21,8 @@ const GENERATION_MAX: u32 = u32::MAX >> SLOT_BITS;
 /// A port without what the two sides do differently.
 pub(super) struct Core {
     name: String,
+    /// How long a connect may wait.
+    pub(super) patience: Duration,
     limit: u32,
     promised: u32,
     pub(super) regions: Snapshot,
@@ -50,6 +52,7 @@ impl Core {
             .map_err(|e| call_failed("epoll_ctl", e))?;
         Ok(Self {
             name: spec.name,
+            patience: super::dial::PATIENCE,
             limit: spec.completions,
             promised: 0,
             regions: Snapshot::new(table),

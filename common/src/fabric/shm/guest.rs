@@ -1,7 +1,7 @@
 //! The client's side: it maps what a server lends, and unmaps it when the server is gone.
 
 use super::core::Core;
-use super::dial::{ask, dial, ticket};
+use super::dial::{PATIENCE, ask, dial, ticket};
 use super::endpoint::{Posts, State};
 use super::host::role_code;
 use super::lanes::Lanes;
@@ -23,12 +23,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The client's side.
 pub struct Guest {
     info: FabricInfo,
     table: Arc<Table>,
     link: Mutex<Option<Link>>,
+    patience: Mutex<Duration>,
 }
 
 impl Default for Guest {
@@ -41,7 +43,7 @@ impl Guest {
     /// A guest of nobody yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { info: info(), table: Arc::new(Table::new()), link: Mutex::new(None) }
+        Self { info: info(), table: Arc::new(Table::new()), link: Mutex::new(None), patience: Mutex::new(PATIENCE) }
     }
 }
 
@@ -67,6 +69,10 @@ impl Link {
         Ok(Self { socket, alive, watcher: Some(watcher.map_err(|e| call_failed("starting a thread", e))?) })
     }
 
+    fn hang_up(&self) {
+        let _ = shutdown(&*self.socket, Shutdown::Both);
+    }
+
     fn is_alive(&self) -> bool {
         self.alive.load(Ordering::SeqCst)
     }
@@ -74,7 +80,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let _ = shutdown(&*self.socket, Shutdown::Both);
+        self.hang_up();
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
         }
@@ -110,7 +116,7 @@ impl Fabric for Guest {
 
     fn link(&self, invitation: &PeerInfo) -> Result<(), FabricError> {
         let ticket = ticket(invitation)?;
-        let (socket, welcome, fds) = dial(&ticket.socket, ToDoor::Link(ticket.token))?;
+        let (socket, welcome, fds) = dial(&ticket.socket, ToDoor::Link(ticket.token), *self.patience.lock())?;
         if welcome != Welcome::default() || !fds.is_empty() {
             return Err(handshake("the server welcomed something else than a link"));
         }
@@ -121,6 +127,10 @@ impl Fabric for Guest {
         Ok(())
     }
 
+    fn set_patience(&self, limit: Duration) {
+        *self.patience.lock() = limit.min(PATIENCE);
+    }
+
     fn link_alive(&self) -> bool {
         self.link.lock().as_ref().is_some_and(Link::is_alive)
     }
@@ -128,8 +138,9 @@ impl Fabric for Guest {
     fn adopt(&self, regions: &[RemoteRegion]) -> Result<(), FabricError> {
         let link = self.link.lock();
         let link = link.as_ref().ok_or_else(|| handshake("there is no link to a server"))?;
+        let until = Instant::now() + *self.patience.lock();
         for region in regions {
-            self.adopt_one(link, region)?;
+            self.adopt_one(link, region, until)?;
         }
         // The watcher may have cleared the table before the last of them was entered.
         if !link.is_alive() {
@@ -141,7 +152,7 @@ impl Fabric for Guest {
 }
 
 impl Guest {
-    fn adopt_one(&self, link: &Link, region: &RemoteRegion) -> Result<(), FabricError> {
+    fn adopt_one(&self, link: &Link, region: &RemoteRegion, until: Instant) -> Result<(), FabricError> {
         let RemoteRegion { base: RemoteAddr { addr, rkey }, bytes, atomic } = *region;
         let refused = |field, value: String, expected: &str| FabricError::Peer { field, value, expected: expected.into() };
         if addr != 0 {
@@ -155,7 +166,9 @@ impl Guest {
         if self.table.find(rkey).is_some() {
             return Ok(());
         }
-        let mut map = Mapping::adopt("region", ask(&link.socket, rkey)?, length, atomic)?;
+        let file = ask(&link.socket, rkey, until.saturating_duration_since(Instant::now()));
+        let file = file.inspect_err(|_| link.hang_up())?;
+        let mut map = Mapping::adopt("region", file, length, atomic)?;
         // The mapping holds the memory; a descriptor for each chunk of each server would only run out.
         drop(map.take_file());
         self.table.enter(rkey, View::whole(Arc::new(map)), atomic);
@@ -181,7 +194,7 @@ impl Side for GuestSide {
         let ticket = ticket(peer)?;
         let endpoint = core.endpoint(id).filter(|endpoint| endpoint.state == State::Opened);
         let posts = endpoint.ok_or_else(|| handshake("the endpoint is unknown, connected already, or has failed"))?.posts;
-        let (_, welcome, fds) = dial(&ticket.socket, ToDoor::Endpoint(ticket.token))?;
+        let (_, welcome, fds) = dial(&ticket.socket, ToDoor::Endpoint(ticket.token), core.patience)?;
         let (socket, lanes) = accept(posts, &welcome, fds)?;
         let receives = lanes.is_some();
         let Some(endpoint) = core.endpoint(id) else { return Err(unsupported("an endpoint that went away")) };

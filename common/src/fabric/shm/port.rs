@@ -1,6 +1,7 @@
 //! Post and poll. A work request is executed by the post; its completion waits for the next poll.
 
 use super::core::Core;
+use super::dial::PATIENCE;
 use super::endpoint::{Endpoint, State};
 use super::execute;
 use super::ring::Misbehaved;
@@ -41,6 +42,10 @@ impl<S: Side> Port for ShmPort<S> {
 
     fn connect(&mut self, endpoint: EndpointId, peer: &PeerInfo) -> Result<(), FabricError> {
         self.side.connect(&mut self.core, endpoint, peer)
+    }
+
+    fn set_patience(&mut self, limit: Duration) {
+        self.core.patience = limit.min(PATIENCE);
     }
 
     fn loopback(&mut self, send_depth: u32) -> Result<EndpointId, FabricError> {
