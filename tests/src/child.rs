@@ -121,6 +121,11 @@ impl Child {
         self.signal(Signal::CONT);
     }
 
+    /// Kills it, without waiting for its end.
+    pub fn strike(&self) {
+        self.signal(Signal::KILL);
+    }
+
     /// Kills it and waits for its end.
     ///
     /// # Panics

@@ -6,6 +6,8 @@
 //!   programs   where the programs under test are; builds them when they are missing or old
 //!   server     a server process: start, pause, kill, stop, start again
 //!   child      a client process: the test executable started again for one role
+//!   freeze     single threads of a server, stopped
+//!   gauges     what a server holds for its clients, what a process holds open
 //!   history    what clients did and saw, and whether any order of it explains all
 //!   intruder   a client without the library, to do what the library never does
 //!   stamped    values that prove whole, of their key, and of one version
@@ -31,10 +33,12 @@
 //! | 1 to 4, 8, 9 side by side, under kills and stops | `chaos` | a client that goes on with what it had sent to the life before |
 //! | 11 every call ends by its deadline | `frozen`, `deadlines`, `restart` | each key of a multi_get waits as long as all before it; a connect or detach has a limit of its own |
 //! | 12 a hostile client harms itself only | `rights` | none made |
-//! | 13 what a dead client held comes back | `locks`, `restart` | the sweep frees no lock |
+//! | 13 what a dead client held comes back | `recovery`, `locks`, `restart` | the sweep frees no lock |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
 
 pub mod child;
+pub mod freeze;
+pub mod gauges;
 pub mod history;
 pub mod intruder;
 pub mod programs;
@@ -43,5 +47,7 @@ pub mod setting;
 pub mod stamped;
 
 pub use child::Child;
+pub use freeze::Frozen;
+pub use gauges::Gauges;
 pub use server::Server;
 pub use setting::scale;

@@ -273,6 +273,8 @@ impl Slot {
                 (*token > self.token).then_some(Self { held: Held::Lock(Hold::Free), token: *token, ..self })
             }
             Held::Lock(hold) => (*held == (hold == Hold::Held) && *token == self.token).then_some(self),
+            // A call that will take the lock makes it first, which can be seen.
+            Held::Absent if !*held && *token > self.token => Some(Self { held: Held::Lock(Hold::Free), token: *token, ..self }),
             _ => None,
         }
     }

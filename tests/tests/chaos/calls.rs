@@ -43,7 +43,8 @@ pub fn any(caller: &mut Caller) {
         11..14 => conditional(caller),
         14..16 => count(caller),
         16 => number(caller),
-        17..19 => fleeting(caller),
+        17 => fleeting(caller),
+        18 => late(caller),
         _ => lock(caller),
     }
 }
@@ -169,6 +170,17 @@ fn lock(caller: &mut Caller) {
     if unlocked.is_err() {
         caller.noticed(life, held_at, lost);
     }
+    caller.late = Some((life, token));
+}
+
+/// A write under a lock that is not held any more, by somebody who does not know that.
+fn late(caller: &mut Caller) {
+    let Some((_, token)) = caller.late.filter(|(life, _)| *life == caller.life()) else { return fleeting(caller) };
+    let stamp = caller.stamp();
+    let value = bytes(caller, GUARDED, stamp);
+    let options = WriteOptions::new().fence_raw(LOCK.as_bytes(), token);
+    let call = Call::put_fenced(GUARDED, stamp, LOCK, token);
+    let _ = caller.call(call, |s| s.put_with(GUARDED.as_bytes(), &value, &options), observed::put);
 }
 
 fn fenced(caller: &mut Caller, guard: &LockGuard) {

@@ -20,6 +20,8 @@ pub struct Caller {
     pub client: Client,
     pub session: Session,
     pub random: SmallRng,
+    /// The last token that was given back or lost, and in which life.
+    pub late: Option<(u64, u64)>,
     writer: Writer<File>,
     number: u64,
     stamps: u64,
@@ -89,7 +91,7 @@ pub fn run(arguments: &[String]) {
     session.set_deadline(deadline());
     let random = SmallRng::seed_from_u64(seed.parse().unwrap());
     let writer = Writer::new(File::create_new(file).unwrap(), number.try_into().unwrap());
-    let mut caller = Caller { client, session, random, writer, number, stamps: 0 };
+    let mut caller = Caller { client, session, random, late: None, writer, number, stamps: 0 };
     child::say("calling");
     while !end.load(Ordering::Relaxed) {
         for _ in 0..BURST {

@@ -2,7 +2,8 @@
 
 use crate::lease;
 use sidewire::{Admin, Kind};
-use sidewire_tests::{Server, setting};
+use sidewire_tests::gauges::files;
+use sidewire_tests::{Gauges, Server, setting};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -30,41 +31,6 @@ impl Traces {
     }
 }
 
-/// What a server holds.
-#[derive(Debug, PartialEq, Eq)]
-struct Gauges {
-    clients: usize,
-    connections: u32,
-    files: BTreeMap<String, usize>,
-    cells: u64,
-    keys: u64,
-}
-
-/// A process's descriptors by what they are. Memory pools grow with what is stored, and are left out.
-fn files(process: &str) -> BTreeMap<String, usize> {
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().filter_map(Result::ok) {
-        let Ok(link) = std::fs::read_link(entry.path()) else { continue };
-        let name: String = link.to_string_lossy().chars().filter(|c| !c.is_ascii_digit()).collect();
-        *files.entry(name).or_default() += 1;
-    }
-    files.retain(|name, _| !name.contains("sidewire-heap") && !name.contains("sidewire-index"));
-    files
-}
-
-fn gauges(server: &Server) -> Gauges {
-    let info = server.info();
-    // The connection that asked is gone too.
-    std::thread::sleep(Duration::from_millis(100));
-    Gauges {
-        clients: info.clients.len(),
-        connections: info.workers.iter().map(|worker| worker.connections).sum(),
-        files: files(&server.pid().to_string()),
-        cells: info.cells_in_use,
-        keys: info.keys,
-    }
-}
-
 /// How things are before anything has happened.
 pub struct Before {
     traces: Traces,
@@ -76,9 +42,7 @@ impl Before {
     /// Measured by a server that is gone again: what a process opens once for its first client stays open.
     pub fn now() -> Self {
         let server = crate::server();
-        drop(server.client().session().unwrap());
-        std::thread::sleep(lease());
-        let files = gauges(&server).files;
+        let files = Gauges::at_rest(&server).files;
         drop(server);
         std::thread::sleep(Duration::from_millis(300));
         Self { traces: Traces::now(), files }
@@ -94,13 +58,13 @@ pub fn nothing_is_left(mut server: Server, before: &Before) {
         drop(admin);
         let cells = items.iter().filter(|item| item.kind != Kind::Value).count() as u64;
         let files = before.files.clone();
-        let wanted = Gauges { clients: 0, connections: 0, files, cells, keys: items.len() as u64 };
-        let now = gauges(&server);
-        if now == wanted {
-            println!("left: {now:?}");
+        let wanted = Gauges { clients: 0, connections: 0, files, cells };
+        let (now, keys) = (Gauges::of(&server), server.info().keys);
+        if now == wanted && keys == items.len() as u64 {
+            println!("left: {keys} keys and {now:?}");
             break;
         }
-        assert!(Instant::now() < until, "{now:?}, its keys explain {wanted:?}");
+        assert!(Instant::now() < until, "{now:?} and {keys} keys, its {} keys explain {wanted:?}", items.len());
     }
     server.stop();
     drop(server);

@@ -16,7 +16,9 @@ mod faults;
 mod leaks;
 
 use sidewire_tests::{Server, child, setting};
+use std::path::Path;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Seconds under faults unless the environment says otherwise.
 const SECONDS_DEFAULT: u64 = 30;
@@ -34,6 +36,25 @@ fn server() -> Server {
     Server::builder().lease(lease()).workers(2).cells(4096).memory("128MiB").start()
 }
 
+/// A folder that is kept when the test fails: the histories in it tell why.
+struct Kept(Option<TempDir>);
+
+impl Kept {
+    fn path(&self) -> &Path {
+        self.0.as_ref().expect("taken by drop alone").path()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(folder) = self.0.take()
+        {
+            eprintln!("the clients' histories are in {}", folder.keep().display());
+        }
+    }
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
@@ -49,7 +70,7 @@ fn every_life_is_linearizable_under_faults() {
     let seed = number("SIDEWIRE_CHAOS_SEED").unwrap_or_else(rand::random);
     println!("SIDEWIRE_CHAOS_SEED={seed} SIDEWIRE_CHAOS_SECONDS={seconds}");
     let before = leaks::Before::now();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Kept(Some(tempfile::tempdir().unwrap()));
     let mut chaos = faults::Chaos::start(seed, Duration::from_secs(seconds), folder.path());
     chaos.run();
     let (server, past) = chaos.end();

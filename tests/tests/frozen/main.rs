@@ -6,14 +6,12 @@
 //! are made at once, each on a thread and a session of its own, prepared before.
 
 mod calls;
-mod freeze;
 mod scene;
 
-use freeze::Frozen;
 use scene::Scene;
 use sidewire::{Admin, Client, Error, Retry};
 use sidewire_tests::programs::program;
-use sidewire_tests::{Server, setting};
+use sidewire_tests::{Frozen, Server, setting};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::Command;

@@ -121,6 +121,9 @@ fn a_lock_has_one_holder_and_its_tokens_rise() {
     good(&[taken(0, 7), state(2, true, 7), unlock(4, 7, Outcome::Unlocked), state(6, false, 7)]);
     bad(Reason::NoOrder, &[taken(0, 7), state(2, false, 7)]);
     bad(Reason::NoOrder, &[taken(0, 7), state(2, true, 6)]);
+    // Made, seen, taken: by one call.
+    let slow = Event { returned: Some(9), ..taken(0, 7) };
+    good(&[slow, state(2, false, 6), state(4, true, 7)]);
 }
 
 #[test]

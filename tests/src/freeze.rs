@@ -5,12 +5,17 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 /// Threads that stand still until this is dropped, by the thread that froze them.
+#[derive(Debug)]
 pub struct Frozen {
     threads: Vec<Pid>,
 }
 
 impl Frozen {
     /// Freezes the threads of process `pid` whose name begins with `name`.
+    ///
+    /// # Panics
+    /// When there is none, or it cannot be traced.
+    #[must_use]
     pub fn threads(pid: u32, name: &str) -> Self {
         let mut threads = Vec::new();
         for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().filter_map(Result::ok) {
