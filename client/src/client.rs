@@ -154,10 +154,7 @@ impl ClientBuilder {
         let started = BootInstant::now();
         let attached = Arc::new(attach::attach(&control, &wishes, self.deadline)?);
         let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, attached));
-        let inner = Arc::new(Inner { shared: Arc::clone(&shared), heartbeat: Mutex::new(None) });
-        let left = self.deadline.saturating_sub(BootInstant::now().since(started));
-        *inner.heartbeat.lock() = Some(heartbeat::start(shared, left)?);
-        Ok(Client { inner })
+        Client::begin(shared, self.deadline.saturating_sub(BootInstant::now().since(started)))
     }
 }
 
@@ -227,6 +224,14 @@ impl Client {
         Err(last)
     }
 
+    /// Starts the heartbeat of an attachment.
+    pub(crate) fn begin(shared: Arc<Shared>, limit: Duration) -> Result<Self, Error> {
+        let inner = Arc::new(Inner { shared: Arc::clone(&shared), heartbeat: Mutex::new(None) });
+        let heartbeat = heartbeat::start(shared, limit)?;
+        *inner.heartbeat.lock() = Some(heartbeat);
+        Ok(Self { inner })
+    }
+
     /// A client to be configured.
     #[must_use]
     pub fn builder() -> ClientBuilder {
@@ -291,7 +296,7 @@ impl Client {
             if shared.beats_answered() > before {
                 return Ok(());
             }
-            std::thread::sleep(BEAT_PAUSE);
+            sidewire_common::host::sleep(BEAT_PAUSE);
         }
         let seen = "no heartbeat was answered".into();
         Err(Error::Deadline { operation: "heartbeat", after: limit, seen })

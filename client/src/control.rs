@@ -113,6 +113,9 @@ pub(crate) struct Control {
     address: Address,
     channel: Channel,
     runtime: Arc<Background>,
+    /// The way to a server of a simulated world, in the place of gRPC.
+    #[cfg(feature = "sim")]
+    direct: Option<Arc<dyn crate::sim::Direct>>,
 }
 
 impl Control {
@@ -130,7 +133,27 @@ impl Control {
             let _inside = runtime.enter();
             endpoint.connect_lazy()
         };
-        Ok(Self { address, channel, runtime: Arc::new(Background(Some(runtime))) })
+        Ok(Self {
+            address,
+            channel,
+            runtime: Arc::new(Background(Some(runtime))),
+            #[cfg(feature = "sim")]
+            direct: None,
+        })
+    }
+
+    /// For a server of a simulated world.
+    #[cfg(feature = "sim")]
+    pub fn simulated(direct: Arc<dyn crate::sim::Direct>) -> Result<Self, Error> {
+        thread_local! {
+            // A runtime has threads: all clients of a world share one that does nothing.
+            static IDLE: std::cell::OnceCell<Control> = const { std::cell::OnceCell::new() };
+        }
+        let idle = IDLE.with(|idle| match idle.get() {
+            Some(control) => Ok(control.clone()),
+            None => Self::new(Address::parse("127.0.0.1:1")?).map(|control| idle.get_or_init(|| control).clone()),
+        })?;
+        Ok(Self { direct: Some(direct), ..idle })
     }
 
     /// The server's address.
@@ -176,6 +199,10 @@ impl Control {
 
     /// Attach.
     pub fn attach(&self, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, ControlError> {
+        #[cfg(feature = "sim")]
+        if let Some(direct) = &self.direct {
+            return Ok(direct.attach(limit.min(CALL_LIMIT), request)?);
+        }
         let mut client = self.session();
         self.call(limit, async move { client.attach(request).await })
     }
@@ -186,6 +213,10 @@ impl Control {
         limit: Duration,
         request: v1::OpenEndpointRequest,
     ) -> Result<v1::OpenEndpointReply, ControlError> {
+        #[cfg(feature = "sim")]
+        if let Some(direct) = &self.direct {
+            return Ok(direct.open_endpoint(limit.min(CALL_LIMIT), request)?);
+        }
         let mut client = self.session();
         self.call(limit, async move { client.open_endpoint(request).await })
     }
@@ -196,6 +227,12 @@ impl Control {
         request: v1::RegionsRequest,
         told: impl FnOnce(Result<v1::RegionsReply, ControlError>) + Send + 'static,
     ) {
+        #[cfg(feature = "sim")]
+        if let Some(direct) = self.direct.clone() {
+            let ask = move || told(direct.regions(CALL_LIMIT, request).map_err(ControlError::from));
+            drop(sidewire_common::host::spawn("regions", ask));
+            return;
+        }
         let mut client = self.session();
         self.runtime.spawn(async move {
             let answer = tokio::time::timeout(CALL_LIMIT, client.regions(request)).await;
@@ -208,6 +245,11 @@ impl Control {
 
     /// Ends one session, without waiting for the answer.
     pub fn close_session(&self, request: v1::CloseSessionRequest) {
+        #[cfg(feature = "sim")]
+        if let Some(direct) = self.direct.clone() {
+            drop(sidewire_common::host::spawn("close", move || drop(direct.close_session(CALL_LIMIT, request))));
+            return;
+        }
         let mut client = self.session();
         self.runtime.spawn(async move { tokio::time::timeout(CALL_LIMIT, client.close_session(request)).await });
     }
@@ -220,6 +262,10 @@ impl Control {
 
     /// Ends the client.
     pub fn detach(&self, limit: Duration, request: v1::DetachRequest) -> Result<(), ControlError> {
+        #[cfg(feature = "sim")]
+        if let Some(direct) = &self.direct {
+            return Ok(direct.detach(limit.min(CALL_LIMIT), request).map(|_| ())?);
+        }
         let mut client = self.session();
         self.call(limit, async move { client.detach(request).await }).map(|_| ())
     }

@@ -14,16 +14,17 @@ use crate::error::Error;
 use crate::regions::RegionTable;
 use crate::retry::Backoff;
 use crate::shared::Shared;
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{
     Completion, EndpointId, EndpointSpec, Event, FabricError, Port, PortSpec, Role, Verb, WorkId, WorkRequest,
 };
+use sidewire_common::host::{self, Thread};
 use sidewire_common::layout::beat::{Answer, Beat, Verdict};
 use sidewire_common::limits::{BEAT_DEPTH, LEASE_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES};
 use sidewire_proto::{convert, v1};
 use std::collections::VecDeque;
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Beats in a lease.
@@ -47,18 +48,18 @@ const ATTEMPTS_PER_LOG_LINE: u32 = 20;
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    thread: JoinHandle<()>,
+    thread: Thread,
     /// Hung up when the thread ends.
-    runs: mpsc::Receiver<()>,
+    runs: Receiver<()>,
 }
 
 impl Heartbeat {
     /// Waits for its end, which somebody else has asked for, at most for `limit`. It may be waiting for a server that
     /// does not answer; then it ends by itself a little later.
     pub fn end(self, limit: Duration) {
-        if self.runs.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Disconnected) {
+        if host::receive_within(&self.runs, limit) == Err(RecvTimeoutError::Disconnected) {
             // That it panicked matters to nobody here.
-            let _ = self.thread.join();
+            self.thread.join();
         }
     }
 }
@@ -68,22 +69,22 @@ impl Heartbeat {
 /// # Errors
 /// When the endpoint cannot be had within `limit`.
 pub(crate) fn start(shared: Arc<Shared>, limit: Duration) -> Result<Heartbeat, Error> {
-    let (told, first) = mpsc::sync_channel(1);
-    let (running, runs) = mpsc::channel();
+    let (told, first) = bounded(1);
+    let (running, runs) = bounded(1);
     let server = shared.server().to_owned();
-    let thread = std::thread::Builder::new().name("sidewire-beat".into()).spawn(move || {
+    let thread = host::spawn("sidewire-beat", move || {
         run(&shared, &told, limit);
         drop(running);
     });
     let thread = thread.map_err(|e| Error::Control { server, reason: format!("no thread for the heartbeat: {e}") })?;
-    match first.recv() {
+    match host::receive(&first) {
         Ok(Ok(())) => Ok(Heartbeat { thread, runs }),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(Error::LeaseLapsed),
     }
 }
 
-fn run(shared: &Shared, told: &mpsc::SyncSender<Result<(), Error>>, limit: Duration) {
+fn run(shared: &Shared, told: &Sender<Result<(), Error>>, limit: Duration) {
     let mut first = Some(told);
     while !shared.is_stopping() {
         let attached = shared.attached();
@@ -136,7 +137,7 @@ fn attach_anew(shared: &Shared) {
                 shared.still_gone(&error);
             }
         }
-        std::thread::sleep(ATTACH_PAUSE_MIN);
+        host::sleep(ATTACH_PAUSE_MIN);
         shared.pause_heartbeat(backoff.pause());
     }
 }
@@ -155,7 +156,7 @@ struct Beater {
     acknowledge: Option<u64>,
     acknowledged: u64,
     /// Regions that were asked for.
-    regions: Option<mpsc::Receiver<Result<v1::RegionsReply, ControlError>>>,
+    regions: Option<Receiver<Result<v1::RegionsReply, ControlError>>>,
     completions: Vec<Completion>,
 }
 
@@ -396,7 +397,7 @@ impl Beater {
         }
         let terms = &self.attached.terms;
         let request = v1::RegionsRequest { client_id: terms.client.to_bytes().to_vec(), incarnation: terms.incarnation.0 };
-        let (told, answer) = mpsc::sync_channel(1);
+        let (told, answer) = bounded(1);
         let waker = self.port.waker();
         shared.control.regions(request, move |reply| {
             // The thread may have moved on to another attachment, and wants it no more.

@@ -68,6 +68,8 @@ mod retry;
 mod ring;
 mod session;
 mod shared;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod slab;
 mod stats;
 mod value;

@@ -1,6 +1,6 @@
 //! How often and how soon something is tried again.
 
-use rand::Rng;
+use sidewire_common::host;
 use std::time::Duration;
 
 /// Times that a Get looks into the index before it gives up; the deadline usually ends it sooner.
@@ -38,7 +38,7 @@ impl Backoff {
         let full = self.next.min(self.cap);
         self.next = full.saturating_mul(2);
         let nanos = u64::try_from(full.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(nanos - rand::rng().random_range(0..=nanos / 2))
+        Duration::from_nanos(nanos - host::random_in(0..=nanos / 2))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::stats::ClientStats;
 use crate::value::Value;
 use crate::write::{Write, WriteOptions};
 use sidewire_common::clock::BootInstant;
+use sidewire_common::host;
 use sidewire_common::layout::counter_cell::{DELTA_MAX, VALUE_MAX};
 use sidewire_common::layout::record::{Kind, Version};
 use std::cell::{Cell, RefCell};
@@ -283,7 +284,7 @@ impl Session {
             if BootInstant::now().since(started) + pause >= timeout {
                 return Err(Error::LockTimeout { holder: view.holder, token: view.token });
             }
-            std::thread::sleep(pause);
+            host::sleep(pause);
         }
     }
 
@@ -299,7 +300,7 @@ impl Session {
             return Err(Error::LocksClosed { opens_in: wait });
         }
         if !wait.is_zero() {
-            std::thread::sleep(wait);
+            host::sleep(wait);
         }
         Ok(wait)
     }

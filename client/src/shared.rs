@@ -8,6 +8,7 @@ use crate::stats::AllStats;
 use parking_lot::{Condvar, Mutex, RwLock};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::Waker;
+use sidewire_common::host;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -133,7 +134,7 @@ impl Shared {
     pub fn wait_attached(&self, limit: Duration) -> bool {
         let mut gone = self.gone.lock();
         if gone.is_some() && !self.is_stopping() {
-            self.changed.wait_for(&mut gone, limit);
+            host::wait_for(&self.changed, &mut gone, limit);
         }
         gone.is_none()
     }
@@ -225,7 +226,7 @@ impl Shared {
             if left.is_zero() {
                 return;
             }
-            self.changed.wait_for(&mut gone, left);
+            host::wait_for(&self.changed, &mut gone, left);
         }
     }
 }

@@ -12,8 +12,7 @@ impl BootInstant {
     #[must_use]
     #[inline]
     pub fn now() -> Self {
-        let t = clock_gettime(ClockId::Boottime);
-        Self(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+        Self(crate::host::boot_nanos())
     }
 
     /// The moment `nanos` nanoseconds after boot.

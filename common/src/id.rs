@@ -10,7 +10,7 @@ impl ClientId {
     /// A new random identity.
     #[must_use]
     pub fn random() -> Self {
-        Self(rand::random())
+        Self(crate::host::random())
     }
 
     /// The sixteen bytes that travel, little endian.

@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod fabric;
+pub mod host;
 pub mod id;
 pub mod key;
 pub mod layout;

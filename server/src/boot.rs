@@ -18,10 +18,10 @@ use crate::control::{self, Core};
 use crate::lease::{LeaseError, Leases};
 use crate::pools::Pools;
 use crate::shutdown::Running;
-use crate::store::{StartError, Store};
+use crate::store::{Settings, StartError, Store};
 use crate::worker::Workers;
 use preflight::Shortage;
-use sidewire_common::fabric::{FabricError, open_server};
+use sidewire_common::fabric::{Fabric, FabricError, open_server};
 use signals::Signals;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -122,7 +122,7 @@ async fn run_in(config: Config, machine: Machine) -> Result<ExitCode, BootError>
     serve(listener, running, signals).await
 }
 
-/// Everything that blocks, in order. What was made is undone in reverse when a later step fails.
+/// Everything that blocks, in order.
 fn start(config: &Config, machine: &Machine) -> Result<(TcpListener, Running), BootError> {
     let address = config.listen;
     let fail = |source| BootError::Listen { address, source };
@@ -132,7 +132,21 @@ fn start(config: &Config, machine: &Machine) -> Result<(TcpListener, Running), B
     let info = choice.fabric.info();
     tracing::info!(fabric = %info.kind, device = info.device, gid = info.gid, atomics = %info.atomics, reason = choice.reason, "fabric chosen");
     preflight::check(config, machine, info.kind)?;
-    let store = Store::build(config.settings(machine), choice.fabric)?;
+    let running = assemble(config.settings(machine), choice.fabric, choice.reason, config.staging_total(machine))?;
+    Ok((listener, running))
+}
+
+/// Starts all threads of a server on a fabric. What was made is undone in reverse when a later step fails.
+///
+/// # Errors
+/// When memory, threads or ports cannot be had.
+pub fn assemble(
+    settings: Settings,
+    fabric: Arc<dyn Fabric>,
+    fabric_reason: String,
+    staging_total_bytes: u64,
+) -> Result<Running, BootError> {
+    let store = Store::build(settings, fabric)?;
     let workers = Arc::new(Workers::start(&store)?);
     let leases = Leases::start(&store, &workers).inspect_err(|_| workers.stop())?;
     let leases = Arc::new(leases);
@@ -141,10 +155,8 @@ fn start(config: &Config, machine: &Machine) -> Result<(TcpListener, Running), B
         workers.stop();
         leases.stop();
     })?;
-    let staging_total_bytes = config.staging_total(machine);
-    let started = Instant::now();
-    let core = Core { store, workers, leases, fabric_reason: choice.reason, staging_total_bytes, started };
-    Ok((listener, Running::new(Arc::new(core), grower)))
+    let core = Core { store, workers, leases, fabric_reason, staging_total_bytes, started: Instant::now() };
+    Ok(Running::new(Arc::new(core), grower))
 }
 
 async fn serve(listener: TcpListener, running: Running, mut signals: Signals) -> Result<ExitCode, BootError> {

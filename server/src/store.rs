@@ -6,6 +6,7 @@ use crate::pools::{ChunkUse, PoolLimits, Pools};
 use crate::worker::Pinning;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Fabric, FabricError};
+use sidewire_common::host;
 use sidewire_common::id::Incarnation;
 use sidewire_common::key::{SHARD_BITS, SHARD_COUNT};
 use sidewire_common::layout::descriptor::{DESCRIPTOR_BYTES, Descriptor};
@@ -118,8 +119,8 @@ impl Store {
         let store = Self {
             settings,
             fabric,
-            incarnation: Incarnation(rand::random::<u64>().max(1)),
-            hash_seed: rand::random(),
+            incarnation: Incarnation(host::random::<u64>().max(1)),
+            hash_seed: host::random(),
             directory_bits,
             started: BootInstant::now(),
             clock_base_ms: unix_ms(),
@@ -235,8 +236,7 @@ impl Store {
 }
 
 fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(0)
+    u64::try_from(host::unix_time().as_millis()).unwrap_or(0)
 }
 
 fn reserved_bytes(directory_bits: u32) -> usize {

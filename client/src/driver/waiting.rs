@@ -113,7 +113,7 @@ impl Driver {
             Ok(wake) => wake == Wake::Woken,
             Err(error) => {
                 tracing::warn!(%error, "the port cannot sleep");
-                std::thread::sleep(pause);
+                sidewire_common::host::sleep(pause);
                 false
             }
         }

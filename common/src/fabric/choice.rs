@@ -69,6 +69,10 @@ pub fn open_server(choice: FabricChoice, device: Option<&str>, address: IpAddr) 
 /// # Errors
 /// When this host has no device for it.
 pub fn open_client(kind: FabricKind, device: Option<&str>, local: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
+    #[cfg(feature = "sim")]
+    if let Some(simulated) = super::sim::here() {
+        return Ok(simulated);
+    }
     match kind {
         FabricKind::Shm => Ok(Arc::new(shm::Guest::new())),
         FabricKind::Verbs => verbs_device(device, local),

@@ -28,6 +28,8 @@ pub mod gid_table;
 mod region;
 pub mod selection;
 pub mod shm;
+#[cfg(feature = "sim")]
+pub mod sim;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 mod wait;

@@ -1,9 +1,10 @@
 //! Waiting: spin for a bounded time, then sleep.
 
+use crate::clock::BootInstant;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +19,14 @@ pub enum Wake {
 
 /// Wakes one port from any thread.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker(Bell);
+
+#[derive(Clone, Debug)]
+enum Bell {
+    Event(Arc<OwnedFd>),
+    #[cfg(feature = "sim")]
+    Simulated(super::sim::PortId),
+}
 
 impl Waker {
     /// A new eventfd.
@@ -26,25 +34,45 @@ impl Waker {
     /// # Errors
     /// When the kernel has no descriptor to give.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+        Ok(Self(Bell::Event(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))))
+    }
+
+    /// Of a port of a simulated world.
+    #[cfg(feature = "sim")]
+    pub(crate) fn simulated(port: super::sim::PortId) -> Self {
+        Self(Bell::Simulated(port))
     }
 
     /// Ends the port's sleep, now or, if it is not asleep, the next one at once.
     pub fn wake(&self) {
-        // A full counter means that a wake-up is pending already.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        match &self.0 {
+            // A full counter means that a wake-up is pending already.
+            Bell::Event(event) => drop(rustix::io::write(event, &1u64.to_ne_bytes())),
+            #[cfg(feature = "sim")]
+            Bell::Simulated(port) => port.wake(),
+        }
     }
 
     /// Forgets pending wake-ups.
     pub(crate) fn clear(&self) {
         let mut count = [0u8; 8];
-        let _ = rustix::io::read(&*self.0, &mut count);
+        let _ = rustix::io::read(self.event(), &mut count);
+    }
+}
+
+impl Waker {
+    fn event(&self) -> &OwnedFd {
+        match &self.0 {
+            Bell::Event(event) => event,
+            #[cfg(feature = "sim")]
+            Bell::Simulated(_) => unreachable!("ports of a simulated world have no descriptors, and ask for none"),
+        }
     }
 }
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.event().as_fd()
     }
 }
 
@@ -52,7 +80,7 @@ impl AsFd for Waker {
 #[derive(Clone, Copy, Debug)]
 pub struct Spin {
     limit: Duration,
-    idle_since: Option<Instant>,
+    idle_since: Option<BootInstant>,
 }
 
 impl Spin {
@@ -73,12 +101,12 @@ impl Spin {
     pub fn idle(&mut self) -> bool {
         match self.idle_since {
             None => {
-                self.idle_since = Some(Instant::now());
+                self.idle_since = Some(BootInstant::now());
                 self.limit.is_zero()
             }
             Some(since) => {
                 std::hint::spin_loop();
-                since.elapsed() >= self.limit
+                BootInstant::now().since(since) >= self.limit
             }
         }
     }

@@ -15,4 +15,6 @@ pub fn to_device_barrier() {
         std::arch::asm!("dmb oshst", options(nostack, preserves_flags));
     }
     fence(Ordering::Release);
+    #[cfg(feature = "sim")]
+    crate::fabric::sim::barrier();
 }

@@ -107,6 +107,26 @@ impl Lent {
     pub(crate) fn pointer(&self) -> *mut u8 {
         self.pointer
     }
+
+    /// The bytes, copied.
+    #[cfg(feature = "sim")]
+    pub(crate) fn copied(&self) -> Vec<u8> {
+        // SAFETY: `Lent` stands for `len` live initialised bytes that nothing writes until it is given back.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.len) }.to_vec()
+    }
+
+    /// Copies bytes in, as far as they fit.
+    #[cfg(feature = "sim")]
+    pub(crate) fn land(&self, at: usize, bytes: &[u8]) {
+        let room = self.len.saturating_sub(at);
+        let bytes = &bytes[..bytes.len().min(room)];
+        if !bytes.is_empty() {
+            // SAFETY: `at < len`, so the pointer stays inside the lent range.
+            let to = unsafe { self.pointer.add(at) };
+            // SAFETY: `Lent` stands for exclusive use of its range, `bytes` fits into it and lies elsewhere.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        }
+    }
 }
 
 impl Buffer {

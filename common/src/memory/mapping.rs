@@ -90,15 +90,45 @@ pub struct Mapping {
     file: Option<File>,
     pages: PageKind,
     writable: bool,
+    /// The region of a simulated world that watches stores.
+    #[cfg(feature = "sim")]
+    watch: std::sync::OnceLock<u32>,
 }
 
 impl Mapping {
+    fn new(raw: MmapRaw, file: Option<File>, pages: PageKind, writable: bool) -> Self {
+        Self {
+            raw,
+            file,
+            pages,
+            writable,
+            #[cfg(feature = "sim")]
+            watch: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// Stores are told to this region of a simulated world from now on.
+    #[cfg(feature = "sim")]
+    pub(crate) fn watch(&self, region: u32) {
+        let _ = self.watch.set(region);
+    }
+
+    /// The region that is told of stores.
+    #[cfg(feature = "sim")]
+    #[inline]
+    pub(crate) fn watched(&self) -> Option<u32> {
+        self.watch.get().copied()
+    }
+
     /// A memfd of `bytes` bytes (rounded up to whole pages), mapped writable, prefaulted, then sealed.
     ///
     /// # Errors
     /// When the kernel refuses, or hugepages are required and there are too few.
     pub fn memfd(what: &str, bytes: usize, huge: HugepageMode, seals: Seals) -> Result<Self, MappingError> {
         assert!(seals == Seals::ReadOnly || huge == HugepageMode::Off, "what clients write never uses hugepages");
+        if crate::host::is_simulated() {
+            return Self::anonymous(what, bytes);
+        }
         if huge != HugepageMode::Off {
             match Self::memfd_of(what, bytes, PageKind::Huge, seals) {
                 Ok(mapping) => return Ok(mapping),
@@ -137,7 +167,7 @@ impl Mapping {
             seal |= SealFlags::FUTURE_WRITE;
         }
         fcntl_add_seals(&file, seal | SealFlags::SEAL).map_err(|e| fail("F_ADD_SEALS")(e.into()))?;
-        let mapping = Self { raw, file: Some(file), pages, writable: true };
+        let mapping = Self::new(raw, Some(file), pages, true);
         mapping.check_populated(what)?;
         Ok(mapping)
     }
@@ -148,13 +178,15 @@ impl Mapping {
     /// When the kernel refuses.
     pub fn anonymous(what: &str, bytes: usize) -> Result<Self, MappingError> {
         let length = Self::whole_pages(what, bytes, PAGE_BYTES)?;
-        let map = MmapOptions::new().len(length).populate().map_anon().map_err(|source| MappingError::Kernel {
-            call: "mmap",
-            what: what.into(),
-            bytes: length,
-            source,
-        })?;
-        Ok(Self { raw: MmapRaw::from(map), file: None, pages: PageKind::Normal, writable: true })
+        let mut options = MmapOptions::new();
+        options.len(length);
+        // A simulated world is short, and touches little of what it maps.
+        if !crate::host::is_simulated() {
+            options.populate();
+        }
+        let fail = |source| MappingError::Kernel { call: "mmap", what: what.into(), bytes: length, source };
+        let map = options.map_anon().map_err(fail)?;
+        Ok(Self::new(MmapRaw::from(map), None, PageKind::Normal, true))
     }
 
     /// Maps the first `bytes` bytes of a descriptor that another process handed over.
@@ -180,7 +212,7 @@ impl Mapping {
         let raw = if writable { options.map_raw(&file) } else { options.map_raw_read_only(&file) };
         let raw = raw.map_err(|e| fail("mmap", e))?;
         let pages = if about.blksize() > PAGE_BYTES as u64 { PageKind::Huge } else { PageKind::Normal };
-        Ok(Self { raw, file: Some(file), pages, writable })
+        Ok(Self::new(raw, Some(file), pages, writable))
     }
 
     fn whole_pages(what: &str, bytes: usize, page: usize) -> Result<usize, MappingError> {

@@ -146,6 +146,7 @@ impl View {
     #[inline]
     pub fn store(&self, offset: usize, value: u64) -> Result<(), OutOfView> {
         self.word_to_store(offset)?.store(value, Ordering::Relaxed);
+        self.stored(offset, &value.to_ne_bytes());
         Ok(())
     }
 
@@ -158,6 +159,7 @@ impl View {
         let word = self.word_to_store(offset)?;
         super::to_device_barrier();
         word.store(value, Ordering::Release);
+        self.stored(offset, &value.to_ne_bytes());
         Ok(())
     }
 
@@ -169,6 +171,7 @@ impl View {
     pub fn store_seq_cst(&self, offset: usize, value: u64) -> Result<(), OutOfView> {
         self.word_to_store(offset)?.store(value, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
+        self.stored(offset, &value.to_ne_bytes());
         Ok(())
     }
 
@@ -178,7 +181,9 @@ impl View {
     /// When it is not in the view, not aligned, or the view is read-only.
     #[inline]
     pub fn fetch_add(&self, offset: usize, delta: u64) -> Result<u64, OutOfView> {
-        Ok(self.word_to_store(offset)?.fetch_add(delta, Ordering::AcqRel))
+        let old = self.word_to_store(offset)?.fetch_add(delta, Ordering::AcqRel);
+        self.stored(offset, &old.wrapping_add(delta).to_ne_bytes());
+        Ok(old)
     }
 
     /// Compares and swaps by the CPU and returns the old value. Only a cell's executor may call it.
@@ -189,6 +194,9 @@ impl View {
     pub fn compare_swap(&self, offset: usize, expect: u64, swap: u64) -> Result<u64, OutOfView> {
         let word = self.word_to_store(offset)?;
         let (Ok(old) | Err(old)) = word.compare_exchange(expect, swap, Ordering::AcqRel, Ordering::Acquire);
+        if old == expect {
+            self.stored(offset, &swap.to_ne_bytes());
+        }
         Ok(old)
     }
 
@@ -214,6 +222,29 @@ impl View {
         self.check_store(offset, from.len())?;
         // SAFETY: the destination range is in the live, writable mapping (checked); the source is a shared
         // slice of the same length, outside shared memory.
+        unsafe { store_bytes(from.as_ptr(), self.pointer(offset), from.len()) };
+        self.stored(offset, from);
+        Ok(())
+    }
+
+    /// Tells a simulated world of a store by the CPU.
+    #[cfg(feature = "sim")]
+    fn stored(&self, offset: usize, bytes: &[u8]) {
+        if let Some(region) = self.map.watched() {
+            crate::fabric::sim::stored(region, self.start + offset, bytes);
+        }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    #[inline]
+    #[allow(clippy::unused_self, reason = "the other one needs it")]
+    fn stored(&self, _: usize, _: &[u8]) {}
+
+    /// Copies `from` to `offset` as a simulated NIC does.
+    #[cfg(feature = "sim")]
+    pub(crate) fn land(&self, offset: usize, from: &[u8]) -> Result<(), OutOfView> {
+        self.check_store(offset, from.len())?;
+        // SAFETY: as in `copy_in`.
         unsafe { store_bytes(from.as_ptr(), self.pointer(offset), from.len()) };
         Ok(())
     }

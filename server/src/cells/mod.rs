@@ -14,7 +14,6 @@ use sidewire_common::layout::record::Kind;
 use sidewire_common::memory::{HugepageMode, Mapping, Seals, View};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Fencing tokens begin at the time of creation in units of 2^-14 s since this moment (2025-01-01, Unix seconds),
 /// so that they rise over restarts as long as a lock is granted less than 16,384 times a second on average.
@@ -139,7 +138,7 @@ impl Cells {
 /// The token below all tokens that are granted from now on in a life that begins now.
 #[must_use]
 pub fn token_floor_now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let since = sidewire_common::host::unix_time().as_nanos();
     let since = since.saturating_sub(u128::from(TOKEN_ORIGIN) * 1_000_000_000);
     u64::try_from(since * TOKENS_PER_SECOND / 1_000_000_000).unwrap_or(0) & (sidewire_common::layout::lock_word::TOKEN_MAX >> 1)
 }

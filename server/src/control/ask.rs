@@ -2,7 +2,10 @@
 
 use super::refusal::Refusal;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use std::time::{Duration, Instant};
+use sidewire_common::clock::BootInstant;
+use sidewire_common::host;
+use std::future::Future;
+use std::time::Duration;
 
 /// Time for a worker or the lease thread to answer. It exceeds the 5 s that a fabric's handshake may take.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -16,8 +19,21 @@ pub(super) async fn ask_all<T: Send + 'static>(
     let (reply, replies) = bounded(count);
     send(reply)?;
     let who = who.to_owned();
+    if host::is_simulated() {
+        return collect(who, count, &replies);
+    }
     let waiting = tokio::task::spawn_blocking(move || collect(who, count, &replies));
     waiting.await.unwrap_or(Err(Refusal::Stopping))
+}
+
+/// Runs a future on a task of its own: it goes on when the caller hangs up half-way.
+pub(super) async fn apart<T: Send + 'static>(
+    future: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    if host::is_simulated() {
+        return future.await;
+    }
+    tokio::spawn(future).await.unwrap_or(Err(Refusal::Stopping))
 }
 
 /// The same for one thread.
@@ -27,10 +43,11 @@ pub(super) async fn ask<T: Send + 'static>(who: &str, send: impl FnOnce(Sender<T
 }
 
 fn collect<T>(who: String, count: usize, replies: &Receiver<T>) -> Result<Vec<T>, Refusal> {
-    let until = Instant::now() + ANSWER_LIMIT;
+    let started = BootInstant::now();
     let mut all = Vec::with_capacity(count);
     while all.len() < count {
-        match replies.recv_deadline(until) {
+        let left = ANSWER_LIMIT.saturating_sub(BootInstant::now().since(started));
+        match host::receive_within(replies, left) {
             Ok(reply) => all.push(reply),
             Err(RecvTimeoutError::Timeout) => return Err(Refusal::Deadline { who, seconds: ANSWER_LIMIT.as_secs() }),
             Err(RecvTimeoutError::Disconnected) => return Err(Refusal::Stopping),

@@ -17,6 +17,7 @@ use crate::lease::{Leases, Shared};
 use crate::store::Store;
 use crate::worker::Workers;
 use incoming::Incoming;
+pub use session::SessionService;
 use sidewire_common::id::ClientId;
 use sidewire_proto::v1::admin_server::AdminServer;
 use sidewire_proto::v1::session_server::SessionServer;
@@ -91,8 +92,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), tonic::transport::Error> {
     let connections = core.store.settings().clients_max as usize * CONNECTIONS_PER_CLIENT + CONNECTIONS_EXTRA;
-    let session =
-        SessionServer::new(session::SessionService::new(Arc::clone(&core))).max_decoding_message_size(REQUEST_BYTES_MAX);
+    let session = SessionServer::new(SessionService::new(Arc::clone(&core))).max_decoding_message_size(REQUEST_BYTES_MAX);
     let admin = AdminServer::new(admin::AdminService::new(core, Arc::new(Semaphore::new(SCANS_MAX))))
         .max_decoding_message_size(REQUEST_BYTES_MAX);
     tonic::transport::Server::builder()

@@ -1,6 +1,6 @@
 //! The Session service: how a client process comes to reach the memory, and how it leaves.
 
-use super::ask::ask;
+use super::ask::{apart, ask};
 use super::refusal::{Refusal, incarnation};
 use super::{Core, attach, endpoints};
 use crate::lease::Order;
@@ -13,12 +13,15 @@ use sidewire_proto::v1::{
 use std::sync::Arc;
 use tonic::{Request, Response, Status, async_trait};
 
-pub(super) struct SessionService {
+/// The service, answered out of a server's [`Core`].
+pub struct SessionService {
     core: Arc<Core>,
 }
 
 impl SessionService {
-    pub(super) fn new(core: Arc<Core>) -> Self {
+    /// For one server.
+    #[must_use]
+    pub fn new(core: Arc<Core>) -> Self {
         Self { core }
     }
 }
@@ -32,8 +35,8 @@ impl Session for SessionService {
     async fn open_endpoint(&self, request: Request<OpenEndpointRequest>) -> Result<Response<OpenEndpointReply>, Status> {
         // On a task of its own: a caller that hangs up half-way leaves the count of endpoints right.
         let core = Arc::clone(&self.core);
-        let opening = tokio::spawn(async move { endpoints::open(&core, request.into_inner()).await });
-        Ok(Response::new(opening.await.unwrap_or(Err(Refusal::Stopping))?))
+        let opening = apart(async move { endpoints::open(&core, request.into_inner()).await });
+        Ok(Response::new(opening.await?))
     }
 
     async fn regions(&self, request: Request<RegionsRequest>) -> Result<Response<RegionsReply>, Status> {

@@ -4,7 +4,7 @@ use sidewire_common::fabric::{EndpointId, EndpointSpec, FabricError, PeerInfo, P
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::beat::{ANSWER_BYTES, Answer, BEAT_BYTES};
 use sidewire_common::limits::{BEAT_DEPTH, MESSAGE_BYTES};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Unasked answers between two beats of a client. A client that is stopped takes no message, and a queue that ran
 /// over would cost it the endpoint.
@@ -21,7 +21,7 @@ struct End {
 /// All beat endpoints of the lease thread's port.
 #[derive(Default)]
 pub(super) struct Beats {
-    ends: HashMap<EndpointId, End>,
+    ends: BTreeMap<EndpointId, End>,
     by_client: HashMap<ClientId, EndpointId>,
     sends: u64,
 }

@@ -23,11 +23,11 @@ use crate::worker::Workers;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use sidewire_common::fabric::{FabricError, PeerInfo, PortSpec, Waker};
+use sidewire_common::host::{self, Thread};
 use sidewire_common::id::ClientId;
 use sidewire_common::limits::BEAT_DEPTH;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use table::Table;
 
 /// Completions of the loopback endpoint that releases locks.
@@ -81,7 +81,7 @@ pub struct Leases {
     shared: Arc<Shared>,
     orders: Sender<Order>,
     waker: Waker,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
 }
 
 impl Leases {
@@ -97,9 +97,9 @@ impl Leases {
         let (ready, is_ready) = bounded(1);
         let thread = {
             let (store, workers, shared) = (Arc::clone(store), Arc::clone(workers), Arc::clone(&shared));
-            std::thread::Builder::new().name("kv-lease".into()).spawn(move || run(store, workers, shared, receiver, &ready))?
+            host::spawn("kv-lease", move || run(store, workers, shared, receiver, &ready))?
         };
-        let Ok(waker) = is_ready.recv() else {
+        let Ok(waker) = host::receive(&is_ready) else {
             return Err(LeaseError::Thread(std::io::Error::other("it ended at once")));
         };
         Ok(Self { shared, orders, waker: waker?, thread: Mutex::new(Some(thread)) })
@@ -121,7 +121,7 @@ impl Leases {
     /// Whether the thread has ended before it was told to.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.thread.lock().as_ref().is_some_and(JoinHandle::is_finished)
+        self.thread.lock().as_ref().is_some_and(Thread::is_finished)
     }
 
     /// From now on nobody is admitted, and every answer says that the server is stopping.
@@ -134,7 +134,7 @@ impl Leases {
     pub fn stop(&self) {
         self.order(Order::Stop);
         if let Some(thread) = self.thread.lock().take() {
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

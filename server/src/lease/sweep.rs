@@ -13,7 +13,7 @@ use crate::worker::{Command, Workers};
 use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::id::ClientId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Time after which a worker that has not expelled a client is reported. The sweep goes on waiting: to release the
@@ -54,7 +54,7 @@ impl Swept {
 
 /// All sweeps under way.
 #[derive(Default)]
-pub(super) struct Sweeps(HashMap<ClientId, Sweep>);
+pub(super) struct Sweeps(BTreeMap<ClientId, Sweep>);
 
 impl Sweeps {
     /// Whether there is none.

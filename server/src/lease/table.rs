@@ -13,7 +13,7 @@ use super::sessions::Sessions;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::beat::{Beat, GetStats};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Leases that a client may stay behind the layout epoch without coming nearer.
@@ -123,7 +123,7 @@ impl Client {
 pub struct Table {
     lease: Duration,
     clients_max: u32,
-    clients: HashMap<ClientId, Client>,
+    clients: BTreeMap<ClientId, Client>,
     holders: HolderIds,
     turned: Option<BootInstant>,
     swept: u64,
@@ -133,7 +133,7 @@ impl Table {
     /// An empty table.
     #[must_use]
     pub fn new(lease: Duration, clients_max: u32) -> Self {
-        Self { lease, clients_max, clients: HashMap::new(), holders: HolderIds::default(), turned: None, swept: 0 }
+        Self { lease, clients_max, clients: BTreeMap::new(), holders: HolderIds::default(), turned: None, swept: 0 }
     }
 
     /// Admits a client that knows `epoch`; its lease begins. Returns its holder id.

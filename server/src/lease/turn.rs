@@ -10,6 +10,7 @@ use crate::worker::Workers;
 use crossbeam::channel::{Receiver, TryRecvError};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Completion, EndpointId, Event, FabricError, FabricKind, PeerInfo, Port};
+use sidewire_common::host;
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::beat::{Answer, Beat, Verdict};
 use sidewire_common::limits::MESSAGE_BYTES;
@@ -91,7 +92,7 @@ impl Turn {
             };
             if let Err(error) = self.port.sleep(sleep) {
                 tracing::error!(%error, "the lease thread cannot wait for heartbeats");
-                std::thread::sleep(sleep);
+                host::sleep(sleep);
             }
         }
     }

@@ -5,10 +5,11 @@
 
 use super::{ChunkUse, Pools};
 use crate::store::Store;
+use sidewire_common::clock::BootInstant;
+use sidewire_common::host::{self, Thread};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the grower looks whether the epoch was acknowledged.
 const LOOK: Duration = Duration::from_millis(2);
@@ -19,7 +20,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 pub struct GrowerHandle {
     pools: Arc<Pools>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl Drop for GrowerHandle {
@@ -27,7 +28,7 @@ impl Drop for GrowerHandle {
         self.stop.store(true, Ordering::Release);
         self.pools.wake_grower.notify_all();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            thread.join();
         }
     }
 }
@@ -42,8 +43,7 @@ impl Pools {
         let stop = Arc::new(AtomicBool::new(false));
         let patience = store.settings().lease * 2;
         let (pools_there, stop_there) = (Arc::clone(&pools), Arc::clone(&stop));
-        let thread =
-            std::thread::Builder::new().name("kv-grow".into()).spawn(move || grow_until(&pools_there, &stop_there, patience))?;
+        let thread = host::spawn("kv-grow", move || grow_until(&pools_there, &stop_there, patience))?;
         Ok(GrowerHandle { pools, stop, thread: Some(thread) })
     }
 }
@@ -83,22 +83,22 @@ fn next_wish(pools: &Pools, stop: &AtomicBool) -> Option<ChunkUse> {
             inner.growing = true;
             return Some(wish);
         }
-        pools.wake_grower.wait_for(&mut inner, Duration::from_secs(1));
+        host::wait_for(&pools.wake_grower, &mut inner, Duration::from_secs(1));
     }
 }
 
 fn await_acknowledgement(pools: &Pools, stop: &AtomicBool, patience: Duration) {
     let epoch = pools.epochs.retire();
-    let until = Instant::now() + patience;
-    while !pools.epochs.is_over(epoch) && Instant::now() < until && !stop.load(Ordering::Acquire) {
-        std::thread::sleep(LOOK);
+    let until = BootInstant::now().plus(patience);
+    while !pools.epochs.is_over(epoch) && BootInstant::now() < until && !stop.load(Ordering::Acquire) {
+        host::sleep(LOOK);
     }
 }
 
 fn pause(pools: &Pools, stop: &AtomicBool) {
-    let until = Instant::now() + PAUSE_AFTER_FAILURE;
+    let until = BootInstant::now().plus(PAUSE_AFTER_FAILURE);
     let mut inner = pools.inner.lock();
-    while Instant::now() < until && !stop.load(Ordering::Acquire) {
-        pools.wake_grower.wait_for(&mut inner, PAUSE_AFTER_FAILURE);
+    while BootInstant::now() < until && !stop.load(Ordering::Acquire) {
+        host::wait_for(&pools.wake_grower, &mut inner, PAUSE_AFTER_FAILURE);
     }
 }

@@ -4,7 +4,7 @@ use sidewire_common::fabric::EndpointId;
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::ack::Ack;
 use sidewire_common::memory::View;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// A session of a client: what survives a lost connection belongs to it.
 pub(super) type SessionKey = (ClientId, u32);
@@ -23,8 +23,8 @@ pub(super) struct Connection {
 /// All endpoints that clients have at this worker.
 #[derive(Default)]
 pub(super) struct Connections {
-    pub writers: HashMap<EndpointId, Connection>,
-    pub readers: HashMap<EndpointId, SessionKey>,
+    pub writers: BTreeMap<EndpointId, Connection>,
+    pub readers: BTreeMap<EndpointId, SessionKey>,
 }
 
 impl Connections {

@@ -31,14 +31,14 @@ use crate::store::{StartError, Store};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use sidewire_common::fabric::Waker;
+use sidewire_common::host::{self, Thread};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 struct Handle {
     commands: Sender<Command>,
     waker: Waker,
     metrics: Arc<WorkerMetrics>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
 }
 
 /// The running workers.
@@ -89,7 +89,7 @@ impl Workers {
     /// Whether one of them has ended before it was told to.
     #[must_use]
     pub fn any_ended(&self) -> bool {
-        self.handles.iter().any(|h| h.thread.lock().as_ref().is_some_and(JoinHandle::is_finished))
+        self.handles.iter().any(|h| h.thread.lock().as_ref().is_some_and(Thread::is_finished))
     }
 
     /// Tells all to end and waits for them. Again it does nothing.
@@ -99,7 +99,7 @@ impl Workers {
         }
         for handle in &self.handles {
             let thread = handle.thread.lock().take();
-            if thread.is_some_and(|thread| thread.join().is_err()) {
+            if thread.is_some_and(|thread| !thread.join()) {
                 tracing::error!("a worker had panicked");
             }
         }
@@ -111,7 +111,7 @@ fn start_one(store: &Arc<Store>, number: u32) -> Result<Handle, StartError> {
     let (ready, started) = bounded(1);
     let metrics = Arc::new(WorkerMetrics::default());
     let (store, metrics_there) = (Arc::clone(store), Arc::clone(&metrics));
-    let thread = std::thread::Builder::new().name(format!("kv-worker-{number}")).spawn(move || {
+    let thread = host::spawn(&format!("kv-worker-{number}"), move || {
         store.settings().pin.apply(number, store.settings().worker_count);
         match poll_loop::Worker::new(number, store, inbox, metrics_there) {
             Ok(mut worker) => {
@@ -123,6 +123,6 @@ fn start_one(store: &Arc<Store>, number: u32) -> Result<Handle, StartError> {
             }
         }
     })?;
-    let waker = started.recv().map_err(|_| std::io::Error::other("the worker ended while it started"))??;
+    let waker = host::receive(&started).map_err(|_| std::io::Error::other("the worker ended while it started"))??;
     Ok(Handle { commands, waker, metrics, thread: Mutex::new(Some(thread)) })
 }

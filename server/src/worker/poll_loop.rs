@@ -10,14 +10,16 @@ use crate::metrics::{WorkerMetrics, count};
 use crate::shard::Index;
 use crate::store::{StartError, Store};
 use crossbeam::channel::{Receiver, Sender};
+use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Completion, EndpointId, Event, Port, PortSpec, Spin, Wake, Waker};
+use sidewire_common::host;
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::record::Version;
 use sidewire_common::limits::MESSAGE_CREDITS;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest sleep of an idle worker.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -101,7 +103,7 @@ impl Worker {
             inbox,
             completions: Vec::new(),
             // Random, so that a version of an earlier life meets no condition in this one.
-            version: u64::from(rand::random::<u32>()) << 8,
+            version: u64::from(host::random::<u32>()) << 8,
             next_work: 1,
             stopping: false,
             store,
@@ -127,13 +129,13 @@ impl Worker {
 
     pub(super) fn run(&mut self) {
         let mut spin = Spin::new(self.store.settings().spin);
-        let mut finish_until: Option<Instant> = None;
+        let mut finish_until: Option<BootInstant> = None;
         loop {
             let busy = self.turn();
             if self.stopping {
-                let until = *finish_until.get_or_insert_with(|| Instant::now() + FINISH_MAX);
+                let until = *finish_until.get_or_insert_with(|| BootInstant::now().plus(FINISH_MAX));
                 let finished = !busy && self.deferrals.is_empty() && self.acks_due.is_empty();
-                if finished || Instant::now() >= until {
+                if finished || BootInstant::now() >= until {
                     return;
                 }
             }
@@ -186,7 +188,7 @@ impl Worker {
             Ok(_) => count(&self.metrics.wakeups),
             Err(error) => {
                 tracing::error!(%error, "a worker cannot sleep");
-                std::thread::sleep(Duration::from_millis(1));
+                host::sleep(Duration::from_millis(1));
             }
         }
     }
