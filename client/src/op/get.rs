@@ -23,7 +23,7 @@ use sidewire_common::layout::ack::{Ack, Outcome};
 use sidewire_common::layout::bucket::{BUCKET_BYTES, Bucket};
 use sidewire_common::layout::directory::{DIRECTORY_BITS_MIN, DirectoryEntry, ENTRY_BYTES, entry_offset};
 use sidewire_common::layout::location::{Location, Place};
-use sidewire_common::layout::record::{Disbelief, HEADER_BYTES, Header, State, UNIT_BYTES, Whole, examine};
+use sidewire_common::layout::record::{Disbelief, HEADER_BYTES, Header, State, UNIT_BYTES, Version, Whole, examine};
 use sidewire_common::layout::request::{Operation, Request};
 use sidewire_common::layout::segment::{home_offset, overflow_offset};
 use sidewire_common::memory::Buffer;
@@ -97,6 +97,8 @@ pub(crate) struct Get {
     cached: bool,
     /// An expiry that the worker is asked about.
     asked: bool,
+    /// The version of a record whose time was over when it had been read.
+    over: Option<Version>,
 }
 
 impl Get {
@@ -111,6 +113,7 @@ impl Get {
         self.others_before = None;
         self.cached = false;
         self.asked = false;
+        self.over = None;
     }
 
     /// What it waits for, for people.
@@ -338,6 +341,11 @@ impl Get {
             return Step::Finished(Ok(Done::Found(Found::Record(record))));
         }
         match cx.clock.judge(record.whole.expiry_ms, super::now()) {
+            // It may have been replaced before its time was over. Only a read that began after that can tell.
+            Expiry::Over if self.over != Some(record.whole.version) => {
+                self.over = Some(record.whole.version);
+                self.disbelieve(what, Cause::Stale, cx)
+            }
             Expiry::Over => Step::Finished(Ok(Done::Found(Found::Absent))),
             Expiry::Live { left_ms } => {
                 record.expires_in_ms = Some(left_ms);
