@@ -47,7 +47,7 @@ const TOKIO: [&str; 13] = [
     "tests/",
 ];
 /// Where tonic may stand: the same without the asynchronous handle.
-const TONIC: [&str; 9] = [
+const TONIC: [&str; 10] = [
     "proto/",
     "server/src/boot.rs",
     "server/src/control/",
@@ -55,6 +55,7 @@ const TONIC: [&str; 9] = [
     "client/src/control.rs",
     "client/src/admin.rs",
     "client/src/error.rs",
+    "client/src/sim.rs",
     "client/kvctl/",
     "tests/",
 ];

@@ -1,0 +1,137 @@
+//! A server and its clients in a simulated world.
+
+use kv_server::boot;
+use kv_server::control::{Core, SessionService};
+use kv_server::store::Settings;
+use kv_server::worker::Pinning;
+use parking_lot::Mutex;
+use sidewire::sim::Direct;
+use sidewire::v1;
+use sidewire_common::fabric::sim::{ProcessId, World, end_quiet, within};
+use sidewire_common::host;
+use sidewire_common::memory::HugepageMode;
+use sidewire_proto::v1::session_server::Session as _;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+/// The lease of all schedules, the shortest that there is.
+pub const LEASE: Duration = Duration::from_millis(300);
+/// One answer of the control plane in so many is lost.
+const LOST_ONE_IN: u32 = 80;
+/// A time that no schedule lasts for.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+/// The server that is up, if one is.
+#[derive(Clone, Default)]
+pub struct Line(Arc<Mutex<Option<Up>>>);
+
+/// A server that serves.
+type Up = (ProcessId, Arc<Core>);
+
+/// What differs from schedule to schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Workers of the server.
+    pub workers: u32,
+}
+
+fn settings(shape: Shape) -> Settings {
+    Settings {
+        memory_bytes: 32 << 20,
+        chunk_bytes: Some(8 << 20),
+        staging_bytes: 64 << 10,
+        worker_count: shape.workers,
+        hugepages: HugepageMode::Off,
+        cell_count: 256,
+        lease: LEASE,
+        spin: Duration::ZERO,
+        pin: Pinning::Off,
+        clients_max: 64,
+    }
+}
+
+impl Line {
+    /// Starts a server; it is reachable when it serves.
+    pub fn start_server(&self, world: &World, shape: Shape) -> ProcessId {
+        let process = world.process("server");
+        let fabric = world.fabric(process);
+        let line = self.clone();
+        world.set_quiet(process, true);
+        world.spawn(process, "boot", move || {
+            let running =
+                boot::assemble(settings(shape), fabric, "simulated".into(), 1 << 30).expect("a simulated server starts");
+            end_quiet();
+            *line.0.lock() = Some((process, Arc::clone(running.core())));
+            host::sleep(FOR_EVER);
+            drop(running);
+        });
+        process
+    }
+
+    /// Kills the server, if one is up.
+    pub fn kill_server(&self, world: &World) {
+        let up = self.0.lock().take();
+        if let Some((process, core)) = up {
+            drop(core);
+            world.kill(process);
+        }
+    }
+
+    /// The server's process, once it serves.
+    pub fn server(&self) -> Option<ProcessId> {
+        self.0.lock().as_ref().map(|(process, _)| *process)
+    }
+
+    /// What requests are answered from.
+    pub fn core(&self) -> Option<Arc<Core>> {
+        self.0.lock().as_ref().map(|(_, core)| Arc::clone(core))
+    }
+
+    fn call<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        call: impl FnOnce(SessionService) -> Result<Response<T>, Status> + Send + 'static,
+    ) -> Result<T, Status> {
+        let up = self.0.lock().clone();
+        let (process, core) = up.ok_or_else(|| Status::unavailable("no server is up"))?;
+        let answer = within(process, "rpc", limit, move || call(SessionService::new(core)));
+        if host::random_in(0..LOST_ONE_IN) == 0 {
+            return Err(Status::unavailable("the answer was lost"));
+        }
+        answer.map_err(|e| Status::unavailable(e.to_string()))?.map(Response::into_inner)
+    }
+}
+
+/// A future that waits by the host's means alone: it is ready when it is asked.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => unreachable!("a simulated service waits for nothing but its host"),
+    }
+}
+
+impl Direct for Line {
+    fn attach(&self, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, Status> {
+        self.call(limit, |service| ready(service.attach(Request::new(request))))
+    }
+
+    fn open_endpoint(&self, limit: Duration, request: v1::OpenEndpointRequest) -> Result<v1::OpenEndpointReply, Status> {
+        self.call(limit, |service| ready(service.open_endpoint(Request::new(request))))
+    }
+
+    fn regions(&self, limit: Duration, request: v1::RegionsRequest) -> Result<v1::RegionsReply, Status> {
+        self.call(limit, |service| ready(service.regions(Request::new(request))))
+    }
+
+    fn close_session(&self, limit: Duration, request: v1::CloseSessionRequest) -> Result<v1::CloseSessionReply, Status> {
+        self.call(limit, |service| ready(service.close_session(Request::new(request))))
+    }
+
+    fn detach(&self, limit: Duration, request: v1::DetachRequest) -> Result<v1::DetachReply, Status> {
+        self.call(limit, |service| ready(service.detach(Request::new(request))))
+    }
+}

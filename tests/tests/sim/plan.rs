@@ -1,0 +1,130 @@
+//! What a seed stands for: who does what, and what goes wrong.
+
+use crate::cluster::Shape;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::fmt;
+
+/// A fault, at a moment of the schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Nanoseconds after the clients have begun.
+    pub at: u64,
+    /// What goes wrong.
+    pub what: What,
+}
+
+/// What goes wrong. Clients are counted from 0; times are nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// The server's process is stopped for a while.
+    PauseServer { nanos: u64 },
+    /// A client's process is stopped for a while.
+    PauseClient { client: usize, nanos: u64 },
+    /// A client dies; another takes its place.
+    KillClient { client: usize },
+    /// The server dies; another life of it begins after a while.
+    RestartServer { after: u64 },
+    /// There is no way between a client and the server for a while.
+    Cut { client: usize, nanos: u64 },
+    /// One of a client's queue pairs fails.
+    Break { client: usize },
+}
+
+/// A schedule.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed of the world.
+    pub seed: u64,
+    /// The server.
+    pub shape: Shape,
+    /// Sessions of each client.
+    pub sessions: Vec<u32>,
+    /// Calls of each session.
+    pub calls: u32,
+    /// Whether so many keys are added meanwhile that their segment splits.
+    pub fills: bool,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// The longest that a straggling completion takes.
+    pub straggler_max: u64,
+}
+
+const MILLISECOND: u64 = 1_000_000;
+/// Time in which faults happen.
+const FAULTS_WITHIN: u64 = 12 * MILLISECOND;
+
+impl Plan {
+    /// The schedule of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed ^ 0x0005_1de0_0a1e);
+        let clients = rng.random_range(1..=3);
+        let sessions = (0..clients).map(|_| rng.random_range(1..=2)).collect();
+        let count = if rng.random_ratio(1, 3) { 0 } else { rng.random_range(1..=4) };
+        let mut faults: Vec<Fault> = (0..count).map(|_| fault(&mut rng, clients)).collect();
+        faults.sort_by_key(|fault| fault.at);
+        Self {
+            seed,
+            shape: Shape { workers: rng.random_range(1..=2) },
+            sessions,
+            calls: rng.random_range(20..=50),
+            fills: rng.random_ratio(1, 4),
+            faults,
+            straggler_max: if rng.random_ratio(1, 4) { 40 * MILLISECOND } else { 2 * MILLISECOND },
+        }
+    }
+
+    /// Smaller ones that may show the same.
+    pub fn smaller(&self) -> Vec<Self> {
+        let mut smaller: Vec<Self> = (0..self.faults.len())
+            .map(|out| {
+                let mut plan = self.clone();
+                plan.faults.remove(out);
+                plan
+            })
+            .collect();
+        if self.calls > 4 {
+            smaller.push(Self { calls: self.calls / 2, ..self.clone() });
+            smaller.push(Self { calls: self.calls - 2, ..self.clone() });
+        }
+        if self.fills {
+            smaller.push(Self { fills: false, ..self.clone() });
+        }
+        if self.sessions.len() > 1 {
+            let sessions = self.sessions[..self.sessions.len() - 1].to_vec();
+            smaller.push(Self { sessions, ..self.clone() });
+        }
+        smaller
+    }
+}
+
+fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
+    let at = rng.random_range(0..FAULTS_WITHIN);
+    let client = rng.random_range(0..clients);
+    // Shorter than a lease, or longer.
+    let nanos = if rng.random_ratio(1, 2) {
+        rng.random_range(MILLISECOND..80 * MILLISECOND)
+    } else {
+        rng.random_range(250 * MILLISECOND..900 * MILLISECOND)
+    };
+    let what = match rng.random_range(0..12) {
+        0 | 1 => What::PauseServer { nanos },
+        2 | 3 => What::PauseClient { client, nanos },
+        4 | 5 => What::KillClient { client },
+        6 | 7 => What::RestartServer { after: rng.random_range(0..50 * MILLISECOND) },
+        8 | 9 => What::Cut { client, nanos },
+        _ => What::Break { client },
+    };
+    Fault { at, what }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, shape, sessions, calls, fills, faults, straggler_max } = self;
+        writeln!(
+            f,
+            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each, fills {fills}, stragglers {straggler_max} ns"
+        )?;
+        faults.iter().try_for_each(|fault| writeln!(f, "  at {:>9} ns {:?}", fault.at, fault.what))
+    }
+}

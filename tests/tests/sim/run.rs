@@ -1,0 +1,253 @@
+//! One schedule, from its plan to a verdict.
+
+use crate::client::{Book, DEADLINE, Worker, attach};
+use crate::cluster::Line;
+use crate::keys::Keys;
+use crate::plan::{Fault, Plan, What};
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use sidewire_common::fabric::sim::{ProcessId, World};
+use sidewire_tests::history::lives::{check_all, split};
+use sidewire_tests::history::{Limits, observed};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MILLISECOND: u64 = 1_000_000;
+/// Time for a server to start and for all clients to have finished; the longest that a fault lasts is far shorter.
+const START_MAX: u64 = 1_000 * MILLISECOND;
+const RUN_MAX: u64 = 120_000 * MILLISECOND;
+/// By how much a call may be late: a tenth of its deadline, and the slowness of a simulated host.
+const LATE_MAX: u64 = DEADLINE.as_millis() as u64 * MILLISECOND / 10 + 60 * MILLISECOND;
+/// The shard clock and that of a client agree within this.
+const EXPIRY_BAND: u64 = 8 * MILLISECOND;
+
+/// What a schedule came to.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Figures {
+    /// Calls that were made.
+    pub calls: usize,
+    /// Calls of which nobody knows.
+    pub unknown: usize,
+    /// Events of the world.
+    pub events: u64,
+    /// The world's fingerprint.
+    pub fingerprint: u64,
+    /// Lives of the server.
+    pub lives: usize,
+    /// Segments that were split.
+    pub splits: u64,
+}
+
+struct Client {
+    process: ProcessId,
+    sessions: u32,
+}
+
+/// What the director knows.
+struct Stage {
+    line: Line,
+    book: Book,
+    keys: Arc<Keys>,
+    plan: Plan,
+    clients: Mutex<Vec<Client>>,
+    /// Number of the next client; one that takes another's place is another.
+    next: Mutex<u32>,
+    /// When clients died.
+    ended: Mutex<HashMap<u32, u64>>,
+    numbers: Mutex<Vec<u32>>,
+    /// When processes were stopped, and for how long.
+    stops: Mutex<Vec<(u64, u64)>>,
+    splits: Mutex<u64>,
+}
+
+/// Runs a schedule.
+///
+/// # Errors
+/// What was wrong, for people.
+pub fn run(plan: &Plan) -> Result<Figures, String> {
+    let world = World::new(plan.seed);
+    world.set_straggler_max(plan.straggler_max);
+    let stage = Arc::new(Stage {
+        line: Line::default(),
+        book: Book::default(),
+        keys: Arc::new(Keys::new()),
+        plan: plan.clone(),
+        clients: Mutex::default(),
+        next: Mutex::new(0),
+        ended: Mutex::default(),
+        numbers: Mutex::default(),
+        stops: Mutex::default(),
+        splits: Mutex::new(0),
+    });
+    stage.line.start_server(&world, plan.shape);
+    if !world.run(START_MAX, || stage.line.server().is_some()) {
+        return Err("the server did not start".into());
+    }
+    for (index, &sessions) in plan.sessions.iter().enumerate() {
+        Stage::start_client(&stage, &world, index, sessions);
+    }
+    for fault in &plan.faults {
+        let (stage, fault) = (Arc::clone(&stage), *fault);
+        world.after(fault.at, move |world| Stage::strike(&stage, world, fault));
+    }
+    let verdict = stage.finish(&world);
+    stage.note_splits();
+    verdict?;
+    let (fingerprint, events) = world.fingerprint();
+    stage.check(events, fingerprint)
+}
+
+impl Stage {
+    fn start_client(stage: &Arc<Self>, world: &World, index: usize, sessions: u32) {
+        let number = {
+            let mut next = stage.next.lock();
+            *next += 1;
+            *next
+        };
+        let process = world.process(&format!("client {number}"));
+        let mut clients = stage.clients.lock();
+        let mut numbers = stage.numbers.lock();
+        if index < clients.len() {
+            (clients[index], numbers[index]) = (Client { process, sessions }, number);
+        } else {
+            clients.push(Client { process, sessions });
+            numbers.push(number);
+        }
+        stage.book.lock().open.extend((0..sessions).map(|session| number + session * 1000));
+        let there = Arc::clone(stage);
+        let fills = stage.plan.fills && index == 0;
+        let seed = stage.plan.seed ^ u64::from(number) << 32;
+        world.spawn(process, "main", move || there.be_client(number, sessions, fills, seed));
+    }
+
+    /// The main thread of a client.
+    fn be_client(self: &Arc<Self>, number: u32, sessions: u32, fills: bool, seed: u64) {
+        let client = attach(&self.line);
+        for session in 1..sessions {
+            let (there, client) = (Arc::clone(self), client.clone());
+            let work = move || {
+                // Each session is a client of the history.
+                let rng = SmallRng::seed_from_u64(seed ^ u64::from(session));
+                let number = number + session * 1000;
+                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(there.plan.calls);
+            };
+            drop(sidewire_common::host::spawn("session", work));
+        }
+        let rng = SmallRng::seed_from_u64(seed);
+        let mut worker = Worker::new(client, number, Arc::clone(&self.book), Arc::clone(&self.keys), rng);
+        if fills && let Some(core) = self.line.core() {
+            let seed = core.store.hash_seed();
+            drop(core);
+            worker.fill(seed);
+        }
+        worker.run(self.plan.calls);
+    }
+
+    fn strike(stage: &Arc<Self>, world: &World, fault: Fault) {
+        let process = |client: usize| stage.clients.lock().get(client).map(|client| client.process);
+        let server = stage.line.server();
+        match fault.what {
+            What::PauseServer { nanos } => {
+                if let Some(server) = server {
+                    stage.stops.lock().push((world.now(), nanos));
+                    world.pause(server, nanos);
+                }
+            }
+            What::PauseClient { client, nanos } => {
+                if let Some(process) = process(client) {
+                    stage.stops.lock().push((world.now(), nanos));
+                    world.pause(process, nanos);
+                }
+            }
+            What::KillClient { client } => Self::replace_client(stage, world, client),
+            What::RestartServer { after } => {
+                stage.note_splits();
+                stage.line.kill_server(world);
+                let there = Arc::clone(stage);
+                world.after(after, move |world| {
+                    if there.line.server().is_none() {
+                        there.line.start_server(world, there.plan.shape);
+                    }
+                });
+            }
+            What::Cut { client, nanos } => {
+                if let (Some(process), Some(server)) = (process(client), server) {
+                    world.cut(process, server, nanos);
+                }
+            }
+            What::Break { client } => {
+                if let Some(process) = process(client) {
+                    world.break_one(process);
+                }
+            }
+        }
+    }
+
+    fn replace_client(stage: &Arc<Self>, world: &World, index: usize) {
+        let Some((process, sessions)) = stage.clients.lock().get(index).map(|c| (c.process, c.sessions)) else { return };
+        let Some(number) = stage.numbers.lock().get(index).copied() else { return };
+        world.kill(process);
+        let mut book = stage.book.lock();
+        for session in 0..sessions {
+            stage.ended.lock().insert(number + session * 1000, world.now());
+            book.died(number + session * 1000);
+        }
+        drop(book);
+        Self::start_client(stage, world, index, sessions);
+    }
+
+    /// Waits until all clients have done their work.
+    fn finish(&self, world: &World) -> Result<(), String> {
+        let done = || self.book.lock().open.is_empty();
+        if world.run(RUN_MAX, done) { Ok(()) } else { Err(format!("stuck: threads {:?}", world.threads())) }
+    }
+
+    fn note_splits(&self) {
+        if let Some(core) = self.line.core() {
+            let splits = core.workers.metrics().iter().map(|m| m.splits.load(std::sync::atomic::Ordering::Relaxed));
+            *self.splits.lock() += splits.sum::<u64>();
+        }
+    }
+
+    fn check(&self, events: u64, fingerprint: u64) -> Result<Figures, String> {
+        let book = self.book.lock();
+        self.check_deadlines(&book)?;
+        let lives = split(&book.calls, &self.ended.lock());
+        let limits = Limits { expiry_band: EXPIRY_BAND, ..Limits::default() };
+        let figures = check_all(&lives, &limits)?;
+        let unknown = figures.iter().map(|f| f.unknown).sum();
+        let splits = *self.splits.lock();
+        Ok(Figures { calls: book.calls.len(), unknown, events, fingerprint, lives: lives.len(), splits })
+    }
+
+    /// Every call has ended within its deadline and a tenth; while processes are stopped time does not count.
+    fn check_deadlines(&self, book: &crate::client::Notes) -> Result<(), String> {
+        let stops = self.stops.lock();
+        for lived in &book.calls {
+            let event = &lived.event;
+            let Some(returned) = event.returned else { continue };
+            let stopped: u64 =
+                stops.iter().map(|&(at, nanos)| returned.min(at + nanos).saturating_sub(event.invoked.max(at))).sum();
+            let took = returned - event.invoked;
+            let limit = DEADLINE.as_nanos() as u64 + LATE_MAX + stopped;
+            if took > limit {
+                let took = Duration::from_nanos(took);
+                return Err(format!("a call took {took:?}, {:?} of it stopped: {event:?}", Duration::from_nanos(stopped)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Adds keys until their segment splits.
+    fn fill(&mut self, seed: u64) {
+        for key in self.keys.fillers(seed) {
+            let value = observed::value(&key, 1, 24);
+            // They are not part of the history: nobody reads them.
+            drop(self.session.put(key.as_bytes(), &value));
+        }
+    }
+}
