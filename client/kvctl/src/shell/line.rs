@@ -9,6 +9,8 @@ use crate::output::Output;
 use crate::usage;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use std::cell::RefCell;
+use std::ffi::OsString;
 
 /// Commands that talk to a terminal or a program of their own.
 const OUTSIDE: [&str; 4] = ["load", "dump", "shell", "completions"];
@@ -31,21 +33,49 @@ pub enum Next {
     Leave,
 }
 
+/// What a line asks for.
+enum Asked {
+    Nothing,
+    Leave,
+    /// Help, as text.
+    Help(String),
+    Run(Command),
+}
+
 /// Carries out a line. `short`: messages of one line.
 pub fn run(line: &[u8], short: bool, context: &Context, output: &mut Output) -> Done<Next> {
     let words = words::split(line).map_err(Failure::usage)?;
-    let Some(first) = words.first() else { return Ok(Next::Blank) };
+    match parse(&words, short, &mut parser())? {
+        Asked::Nothing => Ok(Next::Blank),
+        Asked::Leave => Ok(Next::Leave),
+        Asked::Help(text) => output.line(text).map(|()| Next::Go),
+        Asked::Run(command) => commands::run(command, context, output).map(|_| Next::Go),
+    }
+}
+
+/// The words of a line that the shell would carry out.
+pub fn understand(line: &[u8]) -> Done<Vec<OsString>> {
+    thread_local! {
+        static PARSER: RefCell<clap::Command> = RefCell::new(parser());
+    }
+    let words = words::split(line).map_err(Failure::usage)?;
+    PARSER.with_borrow_mut(|parser| parse(&words, true, parser))?;
+    Ok(words)
+}
+
+fn parse(words: &[OsString], short: bool, parser: &mut clap::Command) -> Done<Asked> {
+    let Some(first) = words.first() else { return Ok(Asked::Nothing) };
     if words.len() == 1 && (first == "quit" || first == "exit") {
-        return Ok(Next::Leave);
+        return Ok(Asked::Leave);
     }
     if let Some(name) = OUTSIDE.into_iter().find(|name| first == name) {
         return Err(Failure::usage(format!("{name} is no command of the shell; run `kvctl {name}`")));
     }
     let refusal = |error: clap::Error| Failure::usage(usage::sentence(&error, short));
-    let matches = match parser().try_get_matches_from(&words) {
+    let matches = match parser.try_get_matches_from_mut(words) {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-            return output.line(error.render().to_string().trim_end()).map(|()| Next::Go);
+            return Ok(Asked::Help(error.render().to_string().trim_end().to_owned()));
         }
         Err(error) => return Err(refusal(error)),
     };
@@ -55,7 +85,7 @@ pub fn run(line: &[u8], short: bool, context: &Context, output: &mut Output) -> 
     {
         return Err(Failure::usage("lock run is no command of the shell; run `kvctl lock run`"));
     }
-    commands::run(line.command, context, output).map(|_| Next::Go)
+    Ok(Asked::Run(line.command))
 }
 
 /// The commands of the shell as clap knows them.

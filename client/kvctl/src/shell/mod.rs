@@ -6,6 +6,8 @@ mod pipe;
 mod terminal;
 mod words;
 
+pub use line::understand;
+
 use crate::context::Context;
 use crate::failure::Done;
 use crate::output::Output;
