@@ -110,6 +110,9 @@ impl Ack {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, AckError> {
+        if bytes[10..16] != [0; 6] {
+            return Err(AckError("reserved bytes"));
+        }
         Ok(Self {
             sequence: u64_at(bytes, 0),
             outcome: Outcome::from_raw(bytes[8]).ok_or(AckError("unknown outcome"))?,
@@ -139,10 +142,13 @@ pub fn encode(acks: &[Ack], into: &mut [u8; MESSAGE_BYTES_MAX]) -> usize {
 /// Reads a message.
 ///
 /// # Errors
-/// When tag, count or an outcome is unknown, or the length is not that of `count` acks.
+/// When tag, count or an outcome is unknown, reserved bytes are set, or the length is not that of `count` acks.
 pub fn decode(message: &[u8]) -> Result<impl Iterator<Item = Ack> + '_, AckError> {
     if message.len() < PREFIX_BYTES || message[0] != TAG {
         return Err(AckError("not a message of acks"));
+    }
+    if message[2..PREFIX_BYTES] != [0; PREFIX_BYTES - 2] {
+        return Err(AckError("reserved bytes"));
     }
     let count = message[1] as usize;
     if !(1..=ACKS_MAX).contains(&count) || message.len() != PREFIX_BYTES + count * ACK_BYTES {

@@ -151,10 +151,13 @@ impl Beat {
     /// Reads a beat.
     ///
     /// # Errors
-    /// When length or tag are wrong, or the number is 0.
+    /// When length, tag or reserved bytes are wrong, or the number is 0.
     pub fn decode(bytes: &[u8]) -> Result<Self, BeatError> {
         if bytes.len() != BEAT_BYTES || bytes[0] != BEAT_TAG {
             return Err(BeatError("not a beat"));
+        }
+        if bytes[1..8] != [0; 7] {
+            return Err(BeatError("reserved bytes"));
         }
         let number = u64_at(bytes, 32);
         if number == 0 {
@@ -189,7 +192,7 @@ impl Answer {
     /// Reads an answer.
     ///
     /// # Errors
-    /// When length, tag or verdict are wrong.
+    /// When length, tag, verdict or reserved bytes are wrong.
     pub fn decode(bytes: &[u8]) -> Result<Self, BeatError> {
         if bytes.len() != ANSWER_BYTES || bytes[0] != ANSWER_TAG {
             return Err(BeatError("not an answer"));
@@ -200,6 +203,9 @@ impl Answer {
             3 => Verdict::Stopping,
             _ => return Err(BeatError("unknown verdict")),
         };
+        if bytes[2..8] != [0; 6] || u32_at(bytes, 44) != 0 || u64_at(bytes, 56) != 0 {
+            return Err(BeatError("reserved bytes"));
+        }
         Ok(Self {
             verdict,
             incarnation: Incarnation(u64_at(bytes, 8)),
