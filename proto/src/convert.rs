@@ -18,8 +18,24 @@ pub struct ConvertError {
     pub expected: &'static str,
 }
 
+impl ConvertError {
+    /// Characters of a value that are told: it is a peer's word, and the error travels back in a header.
+    pub const VALUE_CHARS_MAX: usize = 120;
+
+    /// A field whose value may be of any length.
+    #[must_use]
+    pub fn new(field: &'static str, value: impl ToString, expected: &'static str) -> Self {
+        let mut value = value.to_string();
+        if let Some((end, _)) = value.char_indices().nth(Self::VALUE_CHARS_MAX) {
+            value.truncate(end);
+            value.push('…');
+        }
+        Self { field, value, expected }
+    }
+}
+
 fn refuse<T>(field: &'static str, value: impl ToString, expected: &'static str) -> Result<T, ConvertError> {
-    Err(ConvertError { field, value: value.to_string(), expected })
+    Err(ConvertError::new(field, value, expected))
 }
 
 /// A client's id.
