@@ -5,6 +5,7 @@ use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
 use crate::cells::token_floor_now;
 use crate::shard::{Found, PutAsk, Unmet, delete, judge_put, put};
+use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
 use sidewire_common::layout::lock_word::LockWord;
@@ -49,15 +50,23 @@ impl Worker {
         if expiry == 0 || expiry > self.store.clock_ms() {
             return Some(found);
         }
-        self.remove(&found);
+        self.remove(work.hash, &found);
         self.metrics.expired.fetch_add(1, Ordering::Relaxed);
         None
     }
 
-    pub(super) fn remove(&mut self, found: &Found) {
+    pub(super) fn remove(&mut self, hash: KeyHash, found: &Found) {
+        self.forget_expiry(hash, found);
         let gone = delete(&mut self.memory, &mut self.heap, found);
         self.metrics.keys.fetch_sub(1, Ordering::Relaxed);
         self.metrics.record_bytes.fetch_sub(gone.bytes, Ordering::Relaxed);
+    }
+
+    /// The record of `found` is no longer what the key holds.
+    fn forget_expiry(&mut self, hash: KeyHash, found: &Found) {
+        if found.header.expiry_ms != 0 {
+            self.expiries.forget(found.header.expiry_ms, hash, found.header.version);
+        }
     }
 
     fn put_value(&mut self, work: &Work) -> Unmet {
@@ -92,6 +101,9 @@ impl Worker {
             Ok(done) => done,
             Err(unmet) => return unmet,
         };
+        if let Some(replaced) = found {
+            self.forget_expiry(work.hash, &replaced);
+        }
         if expiry_ms != 0 {
             self.expiries.add(expiry_ms, work.hash, version);
         }
@@ -153,7 +165,7 @@ impl Worker {
         match Kind::from_raw(found.header.kind) {
             Some(kind) if kind != Kind::Value => Err((self.reference_in(&found).index, kind)),
             _ => {
-                self.remove(&found);
+                self.remove(work.hash, &found);
                 Ok(Unmet::plain(Outcome::Done))
             }
         }
