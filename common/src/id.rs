@@ -19,6 +19,13 @@ impl ClientId {
         self.0.to_le_bytes()
     }
 
+    /// Four bytes that tell clients apart in reports, little endian: the topmost of the identity. All of it opens the
+    /// client's sessions to whoever knows it.
+    #[must_use]
+    pub const fn name_bytes(self) -> [u8; 4] {
+        ((self.0 >> 96) as u32).to_le_bytes()
+    }
+
     /// The identity in sixteen bytes, little endian.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {

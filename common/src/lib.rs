@@ -19,4 +19,5 @@ pub mod key;
 pub mod layout;
 pub mod limits;
 pub mod memory;
+pub mod pace;
 pub mod units;

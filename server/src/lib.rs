@@ -19,6 +19,7 @@ pub mod heap;
 pub mod lease;
 pub mod metrics;
 pub mod pools;
+pub mod refusals;
 pub mod shard;
 pub mod shutdown;
 pub mod store;

@@ -3,6 +3,7 @@
 use crate::cells::Cells;
 use crate::epochs::Epochs;
 use crate::pools::{ChunkUse, PoolLimits, Pools};
+use crate::refusals::Refusals;
 use crate::worker::Pinning;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Fabric, FabricError};
@@ -94,6 +95,7 @@ pub struct Store {
     epochs: Arc<Epochs>,
     pools: Arc<Pools>,
     cells: Cells,
+    refusals: Refusals,
 }
 
 impl Store {
@@ -127,6 +129,7 @@ impl Store {
             epochs,
             pools,
             cells,
+            refusals: Refusals::default(),
         };
         store.write_descriptor();
         Ok(Arc::new(store))
@@ -198,6 +201,12 @@ impl Store {
     #[must_use]
     pub fn cells(&self) -> &Cells {
         &self.cells
+    }
+
+    /// What peers were refused for.
+    #[must_use]
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Pools.

@@ -168,6 +168,11 @@ pub trait Port {
     /// Wakes this port from another thread.
     fn waker(&self) -> Waker;
 
+    /// Endpoints broken so far because the peer did what no honest one does, for counting.
+    fn offences(&self) -> u64 {
+        0
+    }
+
     /// Ends an endpoint: to error, drained, destroyed. When it returns nothing of it can land any more; the
     /// `Done`s of its open work (as [`Status::Flushed`]) come out of the next polls. Unknown ones are ignored.
     fn close(&mut self, endpoint: EndpointId);

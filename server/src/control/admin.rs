@@ -34,9 +34,9 @@ impl Admin for AdminService {
     }
 
     async fn scan(&self, request: Request<ScanRequest>) -> Result<Response<Self::ScanStream>, Status> {
-        let wish = scan::Wish::try_from(request.into_inner())?;
-        let place = Arc::clone(&self.scans).try_acquire_owned();
-        let place = place.map_err(|_| Refusal::ScansMax { limit: self.scans_max })?;
+        let wish = self.core.answer(scan::Wish::try_from(request.into_inner()))?.into_inner();
+        let place = Arc::clone(&self.scans).try_acquire_owned().map_err(|_| Refusal::ScansMax { limit: self.scans_max });
+        let place = self.core.answer(place)?.into_inner();
         let (sender, stream) = mpsc::channel(SCAN_MESSAGES_WAITING);
         let core = Arc::clone(&self.core);
         tokio::spawn(async move {

@@ -96,17 +96,18 @@ fn reserve(
     send: impl FnOnce(u32) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let limit = core.staging_total_bytes;
-    let rings = core.shared().table.lock().rings();
-    core.with_live(client, life, |entry| {
-        let another = matches!(wanted, Wanted::Writer { .. }) && !entry.sessions.has(session, wanted);
-        let asked = (rings + u64::from(another)).saturating_mul(core.store.settings().staging_bytes as u64);
-        if another && asked > limit {
-            return Err(Refusal::StagingMax { asked, limit });
-        }
-        let too_many = Refusal::SessionsMax { session, limit: SESSIONS_PER_CLIENT_MAX };
-        entry.sessions.open(session, wanted).map_err(|_| too_many)?;
-        send(entry.holder)
-    })?
+    let mut table = core.clients_of(life)?;
+    // Counted under the same lock, so that many who ask at once do not pass the limit together.
+    let rings = table.rings();
+    let entry = table.live(client).ok_or(Refusal::UnknownClient(client))?;
+    let another = matches!(wanted, Wanted::Writer { .. }) && !entry.sessions.has(session, wanted);
+    let asked = (rings + u64::from(another)).saturating_mul(core.store.settings().staging_bytes as u64);
+    if another && asked > limit {
+        return Err(Refusal::StagingMax { asked, limit });
+    }
+    let too_many = Refusal::SessionsMax { session, limit: SESSIONS_PER_CLIENT_MAX };
+    entry.sessions.open(session, wanted).map_err(|_| too_many)?;
+    send(entry.holder)
 }
 
 fn told(opened: OpenedEndpoint) -> OpenEndpointReply {

@@ -13,10 +13,13 @@ mod report;
 mod scan;
 mod session;
 
+use crate::lease::table::{Client, Table};
 use crate::lease::{Leases, Shared};
 use crate::store::Store;
 use crate::worker::Workers;
 use incoming::Incoming;
+use parking_lot::MutexGuard;
+use refusal::Refusal;
 pub use session::SessionService;
 use sidewire_common::id::ClientId;
 use sidewire_proto::v1::admin_server::AdminServer;
@@ -66,19 +69,23 @@ impl Core {
         self.leases.shared()
     }
 
-    /// Runs `with` on the record of a client that is attached to this very life of the server.
-    fn with_live<T>(
-        &self,
-        client: ClientId,
-        incarnation: u64,
-        with: impl FnOnce(&mut crate::lease::table::Client) -> T,
-    ) -> Result<T, refusal::Refusal> {
-        let ours = self.store.incarnation().0;
-        if incarnation != ours {
-            return Err(refusal::Refusal::Incarnation { given: incarnation, ours });
+    /// Counts a refusal, and makes an answer of what there is.
+    fn answer<T>(&self, result: Result<T, Refusal>) -> Result<tonic::Response<T>, tonic::Status> {
+        if let Some(cause) = result.as_ref().err().and_then(Refusal::cause) {
+            self.store.refusals().add(cause, 1);
         }
-        let mut table = self.shared().table.lock();
-        table.live(client).map(with).ok_or(refusal::Refusal::UnknownClient(client))
+        Ok(tonic::Response::new(result?))
+    }
+
+    /// The clients of this very life of the server. Held for moments only.
+    fn clients_of(&self, incarnation: u64) -> Result<MutexGuard<'_, Table>, Refusal> {
+        let ours = self.store.incarnation().0;
+        if incarnation == ours { Ok(self.shared().table.lock()) } else { Err(Refusal::Incarnation { given: incarnation, ours }) }
+    }
+
+    /// Runs `with` on the record of a client that is attached to this very life of the server.
+    fn with_live<T>(&self, client: ClientId, incarnation: u64, with: impl FnOnce(&mut Client) -> T) -> Result<T, Refusal> {
+        self.clients_of(incarnation)?.live(client).map(with).ok_or(Refusal::UnknownClient(client))
     }
 }
 

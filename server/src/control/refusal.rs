@@ -1,6 +1,7 @@
 //! Why a request is refused, with the code that programs read and the sentence that people read.
 
 use crate::lease::table::AdmitError;
+use crate::refusals::Cause;
 use crate::worker::OpenError;
 use sidewire_common::fabric::FabricError;
 use sidewire_common::id::{ClientId, Incarnation};
@@ -41,7 +42,7 @@ pub(super) enum Refusal {
 impl Refusal {
     /// A field that cannot be accepted.
     pub(super) fn field(field: &'static str, value: impl ToString, expected: &'static str) -> Self {
-        Self::Field(ConvertError { field, value: value.to_string(), expected })
+        Self::Field(ConvertError::new(field, value, expected))
     }
 
     pub(super) fn of_admission(error: AdmitError, client: ClientId) -> Self {
@@ -69,6 +70,22 @@ impl Refusal {
             Self::Fabric(error) if error.is_retryable() => (Code::Unavailable, "fabric"),
             Self::Fabric(_) => (Code::Internal, "fabric"),
         }
+    }
+}
+
+impl Refusal {
+    /// What it counts as, when the peer is to blame for it.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        Some(match self {
+            Self::Field(_) => Cause::Field,
+            Self::LayoutVersion { .. } | Self::Incarnation { .. } => Cause::Life,
+            Self::ClientExists(_) => Cause::ClientExists,
+            Self::UnknownClient(_) => Cause::UnknownClient,
+            Self::ClientsMax { .. } | Self::SessionsMax { .. } | Self::StagingMax { .. } | Self::ScansMax { .. } => Cause::Limit,
+            Self::Fabric(FabricError::Limit { .. }) => Cause::Limit,
+            Self::Fabric(FabricError::Peer { .. }) => Cause::Peer,
+            Self::Stopping | Self::Deadline { .. } | Self::Fabric(_) => return None,
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::metrics::WorkerMetrics;
 use crate::pools::PoolFigures;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::FabricInfo;
-use sidewire_proto::v1::{ClientReport, FabricReport, InfoReply, PoolReport, WorkerReport};
+use sidewire_proto::v1::{ClientReport, FabricReport, InfoReply, PoolReport, RefusalReport, WorkerReport};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -40,6 +40,7 @@ pub(super) fn info(core: &Core) -> InfoReply {
         clients_swept,
         requests_refused: sum(|m| m.refused.load(Relaxed) as i64),
         expired: sum(|m| m.expired.load(Relaxed) as i64),
+        refusals: store.refusals().told().map(|(cause, count)| RefusalReport { cause: cause.into(), count }).collect(),
     }
 }
 
@@ -85,7 +86,7 @@ fn clients(core: &Core) -> (Vec<ClientReport>, u64) {
         let stats = &client.stats;
         let retries = [stats.retries_torn, stats.retries_stale, stats.retries_moved, stats.retries_pending];
         ClientReport {
-            client_id: id.to_bytes().to_vec(),
+            client_id: id.name_bytes().to_vec(),
             host: client.told.host.clone(),
             pid: client.told.pid,
             program: client.told.program.clone(),

@@ -29,28 +29,28 @@ impl SessionService {
 #[async_trait]
 impl Session for SessionService {
     async fn attach(&self, request: Request<AttachRequest>) -> Result<Response<AttachReply>, Status> {
-        Ok(Response::new(attach::attach(&self.core, request.into_inner())?))
+        self.core.answer(attach::attach(&self.core, request.into_inner()))
     }
 
     async fn open_endpoint(&self, request: Request<OpenEndpointRequest>) -> Result<Response<OpenEndpointReply>, Status> {
         // On a task of its own: a caller that hangs up half-way leaves the count of endpoints right.
         let core = Arc::clone(&self.core);
         let opening = apart(async move { endpoints::open(&core, request.into_inner()).await });
-        Ok(Response::new(opening.await?))
+        self.core.answer(opening.await)
     }
 
     async fn regions(&self, request: Request<RegionsRequest>) -> Result<Response<RegionsReply>, Status> {
-        Ok(Response::new(regions(&self.core, &request.into_inner())?))
+        self.core.answer(regions(&self.core, &request.into_inner()))
     }
 
     async fn close_session(&self, request: Request<CloseSessionRequest>) -> Result<Response<CloseSessionReply>, Status> {
-        endpoints::close(&self.core, request.into_inner()).await?;
-        Ok(Response::new(CloseSessionReply {}))
+        let closed = endpoints::close(&self.core, request.into_inner()).await;
+        self.core.answer(closed.map(|()| CloseSessionReply {}))
     }
 
     async fn detach(&self, request: Request<DetachRequest>) -> Result<Response<DetachReply>, Status> {
-        detach(&self.core, &request.into_inner()).await?;
-        Ok(Response::new(DetachReply {}))
+        let gone = detach(&self.core, &request.into_inner()).await;
+        self.core.answer(gone.map(|()| DetachReply {}))
     }
 }
 

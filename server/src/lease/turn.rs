@@ -5,6 +5,7 @@ use super::locks::Locks;
 use super::sweep::Sweeps;
 use super::table::{BeatRefusal, Why};
 use super::{LOOPBACK_DEPTH, Order, Shared};
+use crate::refusals::Cause;
 use crate::store::{CLOCK_ERROR_MS, Store};
 use crate::worker::Workers;
 use crossbeam::channel::{Receiver, TryRecvError};
@@ -46,6 +47,8 @@ pub(super) struct Turn {
     epoch_began: BootInstant,
     /// Whether a client whose endpoints are gone may still reach the cells: it has them mapped.
     reaches_on: bool,
+    /// Offences of peers that the port told of and that were counted.
+    offences: u64,
 }
 
 impl Turn {
@@ -69,6 +72,7 @@ impl Turn {
             completions: Vec::new(),
             epoch_began: BootInstant::now(),
             reaches_on,
+            offences: 0,
         }
     }
 
@@ -151,18 +155,23 @@ impl Turn {
             Event::Broken if self.locks.owns(endpoint) => self.locks.broken(now, &mut *self.port),
             // Nothing to warn of: a client that leaves closes its end before it detaches.
             Event::Broken => {
+                let offences = self.port.offences();
+                self.store.refusals().add(Cause::Fabric, offences - std::mem::replace(&mut self.offences, offences));
                 if let Some(client) = self.beats.client_of(endpoint) {
                     tracing::debug!(client = %client, "heartbeat endpoint broke; the client's lease runs on");
                     self.beats.close(&mut *self.port, client);
                 }
             }
-            Event::Written { .. } => self.close_end(endpoint, "the peer wrote where it may only send"),
+            Event::Written { .. } => self.close_end(endpoint, Cause::BeatWrite, "the peer wrote where it may only send"),
         }
     }
 
-    fn close_end(&mut self, endpoint: EndpointId, why: &str) {
+    fn close_end(&mut self, endpoint: EndpointId, cause: Cause, why: &str) {
         if let Some(client) = self.beats.client_of(endpoint) {
-            tracing::warn!(client = %client, why, "a heartbeat endpoint is closed; the client's lease runs on");
+            if let Some(left_out) = self.store.refusals().count(cause) {
+                let cause = cause.name();
+                tracing::warn!(client = %client, cause, why, left_out, "a heartbeat endpoint is closed; the client's lease runs on");
+            }
             self.beats.close(&mut *self.port, client);
         }
     }
@@ -171,13 +180,13 @@ impl Turn {
         let mut bytes = [0; MESSAGE_BYTES];
         let length = match self.port.take_message(endpoint, slot, &mut bytes) {
             Ok(length) => length.min(MESSAGE_BYTES),
-            Err(error) => return self.close_end(endpoint, &error.to_string()),
+            Err(error) => return self.close_end(endpoint, Cause::BeatMalformed, &error.to_string()),
         };
         let Some(client) = self.beats.client_of(endpoint) else { return };
         match Beat::decode(&bytes[..length]) {
             Ok(beat) if beat.client == client => self.take_beat(now, endpoint, &beat),
-            Ok(_) => self.close_end(endpoint, "a beat under another client's id"),
-            Err(error) => self.close_end(endpoint, &error.to_string()),
+            Ok(_) => self.close_end(endpoint, Cause::BeatClient, "a beat under another client's id"),
+            Err(error) => self.close_end(endpoint, Cause::BeatMalformed, &error.to_string()),
         }
     }
 
@@ -195,8 +204,12 @@ impl Turn {
             Ok(()) if self.shared.is_stopping() => Verdict::Stopping,
             Ok(()) => Verdict::Alive,
             Err(BeatRefusal::Unknown) => Verdict::Unknown,
-            Err(BeatRefusal::Number { .. }) => return self.close_end(endpoint, "a beat whose number does not rise"),
-            Err(BeatRefusal::Epoch { .. }) => return self.close_end(endpoint, "a layout epoch that has not begun"),
+            Err(BeatRefusal::Number { .. }) => {
+                return self.close_end(endpoint, Cause::BeatNumber, "a beat whose number does not rise");
+            }
+            Err(BeatRefusal::Epoch { .. }) => {
+                return self.close_end(endpoint, Cause::BeatEpoch, "a layout epoch that has not begun");
+            }
         };
         let answer = self.words(verdict, beat.number);
         self.beats.answer(&mut *self.port, endpoint, &answer);

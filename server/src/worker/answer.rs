@@ -3,16 +3,34 @@
 use super::connection::SessionKey;
 use super::intake::Work;
 use super::poll_loop::Worker;
+use crate::metrics::count;
+use crate::refusals::Cause;
 use crate::shard::Unmet;
 use sidewire_common::fabric::{EndpointId, PostError, Verb, WorkId, WorkRequest};
-use sidewire_common::layout::ack::{self, ACKS_MAX, Ack, MESSAGE_BYTES_MAX};
+use sidewire_common::layout::ack::{self, ACKS_MAX, Ack, MESSAGE_BYTES_MAX, Outcome};
+use sidewire_common::layout::request::RequestField;
+use sidewire_common::limits::MESSAGE_CREDITS;
+
+/// Answers of one connection that wait to be sent. A client with credits left never has more.
+const ACKS_WAITING_MAX: usize = MESSAGE_CREDITS as usize;
 
 impl Worker {
     /// Ends a piece of work: its outcome is recorded and told, its buffers are used again.
     pub(super) fn finish(&mut self, work: Work, outcome: Unmet) {
+        if outcome.outcome == Outcome::Refused {
+            self.count_refused(outcome);
+        }
         self.answer(work.endpoint, work.session, work.request.sequence, outcome);
         self.scratch.key = work.key;
         self.scratch.fence_key = work.fence_key;
+    }
+
+    /// A field was refused. Nothing to log: the client is told.
+    pub(super) fn count_refused(&self, refused: Unmet) {
+        count(&self.metrics.refused);
+        if let Some(field) = RequestField::from_raw(refused.detail) {
+            self.store.refusals().add(field.into(), 1);
+        }
     }
 
     pub(super) fn answer(&mut self, endpoint: EndpointId, session: SessionKey, sequence: u64, outcome: Unmet) {
@@ -31,6 +49,9 @@ impl Worker {
             self.acks_due.push_back(endpoint);
         }
         connection.acks.push(ack);
+        if connection.acks.len() > ACKS_WAITING_MAX {
+            self.violation(endpoint, Cause::Credits, "more requests than credits: their answers are not taken");
+        }
     }
 
     /// Sends what there is room for; the rest waits for the next turn.

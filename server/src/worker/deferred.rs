@@ -34,7 +34,12 @@ struct Deferred {
     stage: Stage,
     /// The word that the last compare-and-swap expected.
     guess: u64,
+    /// Guesses that were wrong.
+    misses: u32,
 }
+
+/// Wrong guesses of one piece of work: a cell that is changed faster than it is guessed is given up.
+const MISSES_MAX: u32 = 4096;
 
 /// Deferred and parked work.
 #[derive(Default)]
@@ -79,7 +84,7 @@ impl Worker {
     pub(super) fn defer(&mut self, work: Work, cell: u32, stage: Stage) {
         self.deferrals.parked.entry(work.hash.raw()).or_default();
         let guess = self.store.cells().peek(cell);
-        self.step(Deferred { work, cell, stage, guess });
+        self.step(Deferred { work, cell, stage, guess, misses: 0 });
     }
 
     pub(super) fn check_fence(&mut self, work: Work) {
@@ -137,10 +142,12 @@ impl Worker {
             return self.cell_failed(deferred, status);
         }
         match verdict(&deferred, old) {
-            Verdict::Again => {
+            Verdict::Again if deferred.misses < MISSES_MAX => {
                 deferred.guess = old;
+                deferred.misses += 1;
                 self.step(deferred);
             }
+            Verdict::Again => self.finish_and_unpark(deferred.work, Unmet::plain(Outcome::Busy)),
             Verdict::End(unmet) => self.finish_and_unpark(deferred.work, unmet),
             Verdict::Holder => {
                 let mut work = deferred.work;
@@ -169,7 +176,7 @@ impl Worker {
     fn delete_retired(&mut self, deferred: Deferred) {
         let Deferred { work, cell, .. } = deferred;
         if let Some(found) = self.index.find(&mut self.memory, work.hash, &work.key) {
-            self.remove(&found);
+            self.remove(work.hash, &found);
         }
         self.store.cells().retire(cell);
         self.finish_and_unpark(work, Unmet::plain(Outcome::Done));

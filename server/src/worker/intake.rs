@@ -5,6 +5,7 @@ use super::exactly_once::Arrival;
 use super::poll_loop::Worker;
 use super::staging::{self, Intake, Received};
 use crate::metrics::count;
+use crate::refusals::Cause;
 use crate::shard::Unmet;
 use sidewire_common::fabric::EndpointId;
 use sidewire_common::key::KeyHash;
@@ -38,13 +39,11 @@ impl Worker {
         count(&self.metrics.requests);
         match received {
             Ok(received) => self.accept(endpoint, received),
-            Err(Intake::Violation(error)) => self.violation(endpoint, &error.to_string()),
+            Err(Intake::Violation(error)) => self.violation(endpoint, error.field.into(), &error.to_string()),
             Err(Intake::Refused { sequence, error }) => {
-                count(&self.metrics.refused);
                 let session = connection.session;
-                if let Some(window) = self.windows.get_mut(&session)
-                    && window.arrive(sequence, 0) == Arrival::New
-                {
+                if self.arrives(endpoint, session, sequence, 0) {
+                    self.count_refused(refusal(error));
                     self.answer(endpoint, session, sequence, refusal(error));
                 }
             }
@@ -53,26 +52,18 @@ impl Worker {
 
     fn accept(&mut self, endpoint: EndpointId, received: Received) {
         let Received { request, value_at } = received;
-        let Some(connection) = self.connections.writers.get(&endpoint) else { return };
-        let session = connection.session;
-        let window = self.windows.entry(session).or_default();
-        match window.arrive(request.sequence, request.resolved_below) {
-            Arrival::New => {}
-            Arrival::Again(ack) => return self.send_ack(endpoint, ack),
-            Arrival::Open => return,
-            Arrival::BelowLine => {
-                let ack = Ack { sequence: request.sequence, outcome: Outcome::Forgotten, detail: 0, figures: [0; 2] };
-                return self.send_ack(endpoint, ack);
-            }
-            Arrival::TooFar => return self.violation(endpoint, "a sequence far above all that is open"),
+        let Some(session) = self.connections.writers.get(&endpoint).map(|connection| connection.session) else { return };
+        if !self.arrives(endpoint, session, request.sequence, request.resolved_below) {
+            return;
         }
         if request.operation == Operation::Resolve {
             return self.resolve(endpoint, session, &request);
         }
         let hash = KeyHash::of(&self.scratch.key, self.store.hash_seed());
         if !self.index.owns(hash) {
-            return self.violation(endpoint, "a key of another worker's shard");
+            return self.violation(endpoint, Cause::Shard, "a key of another worker's shard");
         }
+        let Some(connection) = self.connections.writers.get(&endpoint) else { return };
         let work = Work {
             endpoint,
             session,
@@ -88,6 +79,20 @@ impl Worker {
         if let Some(work) = self.deferrals.park_if_busy(work) {
             self.begin(work);
         }
+    }
+
+    /// Whether the sequence is to be carried out now. If not, what there is to be said of it is said.
+    fn arrives(&mut self, endpoint: EndpointId, session: SessionKey, sequence: u64, resolved_below: u64) -> bool {
+        match self.windows.entry(session).or_default().arrive(sequence, resolved_below) {
+            Arrival::New => return true,
+            Arrival::Again(ack) => self.send_ack(endpoint, ack),
+            Arrival::Open => {}
+            Arrival::BelowLine => {
+                self.send_ack(endpoint, Ack { sequence, outcome: Outcome::Forgotten, detail: 0, figures: [0; 2] });
+            }
+            Arrival::TooFar => self.violation(endpoint, Cause::Window, "a sequence far above all that is open"),
+        }
+        false
     }
 
     fn resolve(&mut self, endpoint: EndpointId, session: SessionKey, request: &Request) {

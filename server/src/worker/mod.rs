@@ -20,7 +20,7 @@ mod open;
 mod pinning;
 mod poll_loop;
 mod scan;
-mod staging;
+pub mod staging;
 
 pub use command::{Command, OpenError, OpenedEndpoint, ScanCursor, ScanItem, ScanPage};
 pub use memory::Memory;

@@ -4,6 +4,7 @@ use super::connection::{Connection, SessionKey};
 use super::poll_loop::Worker;
 use super::{OpenError, OpenedEndpoint};
 use crate::metrics::count;
+use crate::refusals::Cause;
 use crossbeam::channel::Sender;
 use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
 use sidewire_common::id::ClientId;
@@ -60,10 +61,27 @@ impl Worker {
     }
 
     /// A peer did what no honest client does: it loses the connection, and nothing else changes.
-    pub(super) fn violation(&mut self, endpoint: EndpointId, what: &str) {
+    pub(super) fn violation(&mut self, endpoint: EndpointId, cause: Cause, what: &str) {
         count(&self.metrics.refused);
-        let client = self.connections.writers.get(&endpoint).map(|c| c.session.0);
-        tracing::warn!(worker = self.number, ?client, what, "client violated the protocol and loses its connection");
+        if let Some(left_out) = self.store.refusals().count(cause) {
+            let client = self.connections.writers.get(&endpoint).map(|c| c.session.0);
+            let cause = cause.name();
+            tracing::warn!(
+                worker = self.number,
+                ?client,
+                cause,
+                what,
+                left_out,
+                "client violated the protocol and loses its connection"
+            );
+        }
+        self.disconnect(endpoint);
+    }
+
+    /// The fabric gave an endpoint up; if that was the peer's doing, it counts as a refusal.
+    pub(super) fn broken(&mut self, endpoint: EndpointId) {
+        let offences = self.port.offences();
+        self.store.refusals().add(Cause::Fabric, offences - std::mem::replace(&mut self.offences, offences));
         self.disconnect(endpoint);
     }
 

@@ -7,6 +7,7 @@ use super::expiry::Expiries;
 use super::{Command, Memory};
 use crate::heap::{Heap, HeapError};
 use crate::metrics::{WorkerMetrics, count};
+use crate::refusals::Cause;
 use crate::shard::Index;
 use crate::store::{StartError, Store};
 use crossbeam::channel::{Receiver, Sender};
@@ -51,6 +52,8 @@ pub(super) struct Worker {
     /// Fencing tokens of new locks begin above this.
     pub token_floor: u64,
     pub scratch: Scratch,
+    /// Offences of peers that the port told of and that were counted.
+    pub offences: u64,
     inbox: Receiver<Command>,
     completions: Vec<Completion>,
     version: u64,
@@ -100,6 +103,7 @@ impl Worker {
             expelling: Vec::new(),
             token_floor: crate::cells::token_floor_now(),
             scratch: Scratch::default(),
+            offences: 0,
             inbox,
             completions: Vec::new(),
             // Random, so that a version of an earlier life meets no condition in this one.
@@ -174,9 +178,9 @@ impl Worker {
             Event::Done { id, status, old } if completion.endpoint == self.loopback => self.on_cell(id, status, old),
             Event::Done { .. } => {}
             // No client of ours sends messages here.
-            Event::Message { .. } => self.violation(completion.endpoint, "a message on a write endpoint"),
+            Event::Message { .. } => self.violation(completion.endpoint, Cause::Message, "a message on a write endpoint"),
             Event::Broken if completion.endpoint == self.loopback => self.reopen_loopback(),
-            Event::Broken => self.disconnect(completion.endpoint),
+            Event::Broken => self.broken(completion.endpoint),
         }
     }
 

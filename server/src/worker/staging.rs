@@ -6,7 +6,8 @@ use sidewire_common::memory::View;
 
 /// A request that may be carried out.
 #[derive(Debug)]
-pub(super) struct Received {
+pub struct Received {
+    /// Its header.
     pub request: Request,
     /// Where the value begins in the ring.
     pub value_at: usize,
@@ -14,15 +15,23 @@ pub(super) struct Received {
 
 /// Why there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Intake {
+pub enum Intake {
     /// A limit was passed; the sequence can be answered.
-    Refused { sequence: u64, error: RequestError },
+    Refused {
+        /// The request's number.
+        sequence: u64,
+        /// Which limit.
+        error: RequestError,
+    },
     /// Nothing that an honest client sends: it loses the connection.
     Violation(RequestError),
 }
 
 /// Reads the request that an immediate names; `bytes` is what the peer says it wrote.
-pub(super) fn receive(
+///
+/// # Errors
+/// When it cannot be carried out. Nothing was changed.
+pub fn receive(
     ring: &View,
     imm: u32,
     bytes: u32,

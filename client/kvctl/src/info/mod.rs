@@ -43,7 +43,10 @@ fn reads_per_get(gets: u64, reads: u64) -> Option<f64> {
 
 /// Gets and Reads of all clients that are attached now.
 fn totals(info: &InfoReply) -> (u64, u64) {
-    info.clients.iter().fold((0, 0), |(gets, reads), client| (gets + client.gets, reads + client.reads))
+    info.clients.iter().fold((0, 0), |(gets, reads): (u64, u64), client| {
+        // Its own word: any number.
+        (gets.saturating_add(client.gets), reads.saturating_add(client.reads))
+    })
 }
 
 fn json(info: &InfoReply) -> Json {
@@ -69,6 +72,7 @@ fn json(info: &InfoReply) -> Json {
         "lease_ms": info.lease_ms,
         "clients_swept": info.clients_swept,
         "requests_refused": info.requests_refused,
+        "refusals": info.refusals.iter().map(|refusal| (refusal.cause.clone(), json!(refusal.count))).collect::<serde_json::Map<_, _>>(),
         "reads_per_get": reads_per_get(gets, reads),
         "workers": info.workers.iter().map(worker).collect::<Vec<_>>(),
         "clients": info.clients.iter().map(client).collect::<Vec<_>>(),

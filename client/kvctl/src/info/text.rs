@@ -35,11 +35,18 @@ pub fn page(server: &str, info: &InfoReply) -> String {
     page.fact("keys", format_args!("{}, {} of records{per_key}", info.keys, format_bytes(info.record_bytes)));
     page.fact("cells", format_args!("{} of {} in use", info.cells_in_use, info.cell_count));
     page.fact("expired", format_args!("{} keys", info.expired));
-    page.fact("refused", format_args!("{} requests", info.requests_refused));
+    page.fact("refused", refused(info));
     page.fact("lease", format_args!("{}, {} clients swept", time(info.lease_ms), info.clients_swept));
     workers(&mut page, info);
     clients(&mut page, info);
     page.0
+}
+
+/// `3 requests; request.magic 2, beat.number 1`
+fn refused(info: &InfoReply) -> String {
+    let causes: Vec<_> = info.refusals.iter().map(|refusal| format!("{} {}", refusal.cause, refusal.count)).collect();
+    let listed = if causes.is_empty() { String::new() } else { format!("; {}", causes.join(", ")) };
+    format!("{} requests{listed}", info.requests_refused)
 }
 
 fn describe(page: &mut Page, fabric: &FabricReport) {

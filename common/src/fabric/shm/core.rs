@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// epoll's name for the waker; endpoints have their own ids.
 pub(super) const WAKER: u64 = u64::MAX;
+/// Why an endpoint broke whose peer has merely gone.
+pub(super) const HUNG_UP: &str = "the peer has hung up";
 /// Slot (16 bits) and generation (16 bits) of an endpoint's id. A slot whose generations are used up retires.
 const SLOT_BITS: u32 = 16;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
@@ -39,6 +41,8 @@ pub(super) struct Core {
     pub(super) waker: Waker,
     /// Server: the word of the whole port.
     pub(super) sleeper: Option<Sleeper>,
+    /// Endpoints broken for anything but a hang-up.
+    pub(super) offences: u64,
     pub(super) polls: u32,
     /// When the sockets were last looked at by a poll.
     pub(super) looked: Instant,
@@ -66,6 +70,7 @@ impl Core {
             events: Vec::with_capacity(64),
             waker,
             sleeper: None,
+            offences: 0,
             polls: 0,
             looked: Instant::now(),
         })
@@ -147,6 +152,7 @@ impl Core {
         let Some(endpoint) = self.endpoint(id).filter(|endpoint| endpoint.state != State::Failed) else { return };
         endpoint.fail();
         tracing::debug!(port = name, endpoint = id.0, why, "endpoint broken");
+        self.offences += u64::from(why != HUNG_UP);
         self.queue.push_back(Completion { endpoint: id, event: Event::Broken });
     }
 

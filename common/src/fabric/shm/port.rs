@@ -1,6 +1,6 @@
 //! Post and poll. A work request is executed by the post; its completion waits for the next poll.
 
-use super::core::Core;
+use super::core::{Core, HUNG_UP};
 use super::dial::PATIENCE;
 use super::endpoint::{Endpoint, State};
 use super::execute;
@@ -79,6 +79,10 @@ impl<S: Side> Port for ShmPort<S> {
 
     fn waker(&self) -> Waker {
         self.core.waker.clone()
+    }
+
+    fn offences(&self) -> u64 {
+        self.core.offences
     }
 
     fn close(&mut self, endpoint: EndpointId) {
@@ -189,7 +193,7 @@ fn take_entries(endpoint: &mut Endpoint, out: &mut Vec<Completion>) -> Result<()
     lanes.consumed(taken);
     match &mut endpoint.last_entries {
         // A peer that has hung up gets out what it had published, and no more.
-        Some(_) if taken == 0 => Err(Misbehaved("the peer has hung up")),
+        Some(_) if taken == 0 => Err(Misbehaved(HUNG_UP)),
         Some(left) if *left < taken => Err(Misbehaved("the peer has hung up and goes on")),
         Some(left) => {
             *left -= taken;

@@ -1,7 +1,7 @@
 //! Sleeping until something happens, and what the sockets tell.
 
 use super::call_failed;
-use super::core::{Core, WAKER};
+use super::core::{Core, HUNG_UP, WAKER};
 use super::endpoint::State;
 use crate::fabric::{EndpointId, FabricError, Wake};
 use rustix::buffer::spare_capacity;
@@ -141,7 +141,7 @@ impl Core {
         }
         match endpoint.lanes.as_ref().filter(|_| endpoint.state == State::Ready) {
             Some(lanes) => endpoint.last_entries = Some(lanes.entries_in()),
-            None => self.broken(id, "the peer has hung up"),
+            None => self.broken(id, HUNG_UP),
         }
     }
 }

@@ -32,6 +32,7 @@ pub(super) struct VerbsPort {
     waker: Waker,
     /// What the device says of this port by itself.
     alarm: Arc<Alarm>,
+    offences: u64,
 }
 
 impl VerbsPort {
@@ -57,6 +58,7 @@ impl VerbsPort {
             scratch: Scratch::default(),
             waker,
             alarm,
+            offences: 0,
         })
     }
 
@@ -103,6 +105,7 @@ impl VerbsPort {
             for wc in batch {
                 if let Some(endpoint) = self.endpoints.get_mut(endpoint_of(wc.wr_id)) {
                     endpoint.completed(wc, &mut self.pending);
+                    self.offences += endpoint.take_offence();
                 }
             }
         }
@@ -193,6 +196,7 @@ impl Port for VerbsPort {
         for wc in self.queue.poll() {
             if let Some(endpoint) = self.endpoints.get_mut(endpoint_of(wc.wr_id)) {
                 endpoint.completed(wc, out);
+                self.offences += endpoint.take_offence();
             }
         }
         out.len() - before
@@ -238,6 +242,10 @@ impl Port for VerbsPort {
 
     fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    fn offences(&self) -> u64 {
+        self.offences
     }
 
     fn close(&mut self, endpoint: EndpointId) {

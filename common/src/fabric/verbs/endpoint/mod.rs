@@ -16,10 +16,13 @@ use super::queue_pair::QueuePair;
 use super::receive::Receives;
 use super::recent::Recent;
 use crate::fabric::{Completion, EndpointId, Event, FabricError, FabricKind, PeerInfo, Status, WorkId};
+use crate::pace::Pace;
 use rdma_sys::ibv_wc;
 use std::collections::VecDeque;
 use std::io;
 
+/// Reports of failed queue pairs in a second: any peer can provoke them.
+static REPORTS: Pace = Pace::new(10);
 /// Of a `wr_id`: set for receives.
 const RECEIVE_BIT: u32 = 1 << 31;
 /// Of a `wr_id`: the sequence number of a send, or the slot of a receive.
@@ -89,6 +92,8 @@ pub(super) struct Endpoint {
     place: u32,
     recent: Recent,
     reserved: u32,
+    /// The peer did what no honest one does, and it was not counted yet.
+    offence: bool,
 }
 
 impl Endpoint {
@@ -116,7 +121,14 @@ impl Endpoint {
             sequence: 0,
             place: 0,
             recent: Recent::new(),
+            offence: false,
         })
+    }
+
+    /// 1 when the peer has done what no honest one does, once.
+    #[inline]
+    pub(super) fn take_offence(&mut self) -> u64 {
+        u64::from(std::mem::take(&mut self.offence))
     }
 
     /// Completions that it may have in the queue at once.
@@ -158,14 +170,17 @@ impl Endpoint {
         if self.closing || self.state == State::Broken {
             return;
         }
-        tracing::warn!(
-            endpoint = self.id.0,
-            queue_pair = self.number(),
-            status = wc.status,
-            vendor_error = wc.vendor_err,
-            work = %self.recent,
-            "a queue pair failed; its last work requests, oldest first"
-        );
+        if let Some(left_out) = REPORTS.admit() {
+            tracing::warn!(
+                endpoint = self.id.0,
+                queue_pair = self.number(),
+                status = wc.status,
+                vendor_error = wc.vendor_err,
+                work = %self.recent,
+                left_out,
+                "a queue pair failed; its last work requests, oldest first"
+            );
+        }
         self.break_down(out);
     }
 

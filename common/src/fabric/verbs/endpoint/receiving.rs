@@ -14,6 +14,8 @@ impl Endpoint {
         }
         if wc.status != WcStatus::IBV_WC_SUCCESS {
             // Not posted again: on a queue pair in error that would complete at once, and so for ever.
+            // A flush is no deed of the peer's.
+            self.offence |= wc.status != WcStatus::IBV_WC_WR_FLUSH_ERR;
             return self.report(wc, out);
         }
         let message = wc.opcode == WcOpcode::IBV_WC_RECV && self.receives.arrived(slot, wc.byte_len);
@@ -25,12 +27,13 @@ impl Endpoint {
             }
             Receives::Messages(_) if message => Event::Message { slot },
             _ => {
-                tracing::warn!(
+                tracing::debug!(
                     endpoint = self.id.0,
                     opcode = wc.opcode,
                     bytes = wc.byte_len,
                     "the peer sent what this end does not receive"
                 );
+                self.offence = true;
                 return self.break_down(out);
             }
         };
