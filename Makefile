@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 SUITE ?=
+SECONDS ?= 60
 SCRIPTS := .ci/run $(wildcard deploy/*.sh deploy/lab/*.sh) deploy/lab/guest/suite
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lab lab-shell loom bench fmt lint clean
+.PHONY: help setup build demo test lab lab-shell loom bench fuzz fmt lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,6 +42,9 @@ bench: setup build ## the YCSB workloads and the raw fabric on a server of this 
 
 loom: ## the shared-memory rings under every order the memory model allows
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p sidewire-common --no-default-features --release loom_model
+
+fuzz: ## the decoders under libFuzzer for SECONDS each (60); needs cargo-fuzz and a nightly toolchain
+	deploy/fuzz.sh --seconds $(SECONDS)
 
 fmt: ## format the code
 	$(CARGO) fmt --all

@@ -2,22 +2,26 @@
 
 use crate::setting;
 use sidewire_common::fabric::{
-    Completion, EndpointId, EndpointSpec, Event, Fabric, Port, PortSpec, RemoteRegion, Role, Status, Verb, WorkId, WorkRequest,
-    open_client,
+    Completion, EndpointId, EndpointSpec, Event, Fabric, Port, PortSpec, PostError, RemoteRegion, Role, Status, Verb, WorkId,
+    WorkRequest, open_client,
 };
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::LAYOUT_VERSION;
-use sidewire_common::limits::{MESSAGE_CREDITS, READ_DEPTH};
-use sidewire_common::memory::{BufferPool, Mapping};
+use sidewire_common::limits::{BEAT_DEPTH, MESSAGE_BYTES, MESSAGE_CREDITS, READ_DEPTH};
+use sidewire_common::memory::{BufferPool, Lent, Mapping};
 use sidewire_proto::convert::{self, RegionUse, UsedRegion};
 use sidewire_proto::v1;
 use sidewire_proto::v1::open_endpoint_request::Role as WireRole;
 use sidewire_proto::v1::session_client::SessionClient;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tonic::transport::Channel;
 
-const COMPLETIONS: u32 = 4096;
+const COMPLETIONS: u32 = 24_000;
+/// Reads in flight: few, so that there is room for many endpoints.
+const READS: u32 = 16;
+const _: () = assert!(READS <= READ_DEPTH);
 const BUFFER_BYTES: usize = 64 << 10;
 /// Longer than any retry of any provider.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,6 +37,33 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Asks the server something.
+    pub fn ask<T>(&mut self, what: impl AsyncFnOnce(&mut SessionClient<Channel>) -> T) -> T {
+        self.runtime.block_on(what(&mut self.control))
+    }
+
+    /// A request for an endpoint of its own, with nothing wrong in it.
+    #[must_use]
+    pub fn endpoint_request(&self, session: u32, role: WireRole, peer: Option<v1::Peer>) -> v1::OpenEndpointRequest {
+        v1::OpenEndpointRequest {
+            client_id: self.id.to_bytes().to_vec(),
+            incarnation: self.reply.incarnation,
+            session,
+            role: role.into(),
+            worker: 0,
+            peer,
+        }
+    }
+
+    /// Says goodbye, and waits until the server has taken everything back.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn leave(&mut self) -> Result<(), tonic::Status> {
+        let request = v1::DetachRequest { client_id: self.id.to_bytes().to_vec(), incarnation: self.reply.incarnation };
+        self.ask(async |control| control.detach(request).await).map(|_| ())
+    }
+
     /// Attaches.
     ///
     /// # Panics
@@ -84,6 +115,11 @@ pub struct Intruder {
     pool: Option<BufferPool>,
     next_id: u64,
     next_session: u32,
+    /// Messages that came and were not looked at.
+    heard: VecDeque<Vec<u8>>,
+    /// Messages that came and were not taken.
+    unheard: VecDeque<(EndpointId, u32)>,
+    lost: Vec<EndpointId>,
 }
 
 impl Intruder {
@@ -104,10 +140,21 @@ impl Intruder {
         let map = Arc::new(Mapping::anonymous("intruder", 16 * BUFFER_BYTES).expect("memory"));
         let registered = fabric.register(&map, sidewire_common::fabric::Access::Local).expect("registered");
         let pool = Some(BufferPool::new(map, registered, BUFFER_BYTES));
-        Self { attached, fabric, port, pool, next_id: 0, next_session: 0 }
+        Self {
+            attached,
+            fabric,
+            port,
+            pool,
+            next_id: 0,
+            next_session: 0,
+            heard: VecDeque::new(),
+            unheard: VecDeque::new(),
+            lost: Vec::new(),
+        }
     }
 
-    /// Opens an endpoint of a new session: [`Role::Reader`] or [`Role::Writer`], with its staging ring.
+    /// Opens an endpoint: [`Role::Reader`] or [`Role::Writer`] of a new session, with its staging ring, or
+    /// [`Role::Beat`].
     ///
     /// # Errors
     /// What the server says.
@@ -115,21 +162,26 @@ impl Intruder {
     /// # Panics
     /// When this end fails.
     pub fn open(&mut self, role: Role) -> Result<(EndpointId, Option<RemoteRegion>), tonic::Status> {
-        self.next_session += 1;
+        let session = if role == Role::Beat {
+            0
+        } else {
+            self.next_session += 1;
+            self.next_session
+        };
         let (send_depth, recv_depth, wire) = match role {
             Role::Writer => (MESSAGE_CREDITS, MESSAGE_CREDITS, WireRole::Writer),
-            _ => (READ_DEPTH, 0, WireRole::Reader),
+            Role::Beat => (BEAT_DEPTH, BEAT_DEPTH, WireRole::Beat),
+            _ => (READS, 0, WireRole::Reader),
         };
         let opened = self.port.open(&EndpointSpec { role, send_depth, recv_depth }).expect("an endpoint");
-        let request = v1::OpenEndpointRequest {
-            client_id: self.attached.id.to_bytes().to_vec(),
-            incarnation: self.attached.reply.incarnation,
-            session: self.next_session,
-            role: wire.into(),
-            worker: 0,
-            peer: convert::peer_to_wire(&opened.info),
+        let request = self.attached.endpoint_request(session, wire, convert::peer_to_wire(&opened.info));
+        let reply = match self.attached.ask(async |control| control.open_endpoint(request).await) {
+            Ok(reply) => reply.into_inner(),
+            Err(status) => {
+                self.close(opened.endpoint);
+                return Err(status);
+            }
         };
-        let reply = self.attached.runtime.block_on(self.attached.control.open_endpoint(request))?.into_inner();
         let peer = convert::peer(reply.peer).expect("the server's end");
         self.port.connect(opened.endpoint, &peer).expect("connected");
         let staging = reply.staging.map(|region| UsedRegion::try_from(region).expect("a ring").region);
@@ -140,27 +192,66 @@ impl Intruder {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn run(
+    pub fn run(&mut self, endpoint: EndpointId, bytes: &[u8], verb: impl FnOnce(Lent) -> Verb<'static>) -> Status {
+        let status = self.run_unheard(endpoint, bytes, verb);
+        let mut all = Vec::new();
+        self.port.poll(&mut all);
+        self.take_messages(&all);
+        status
+    }
+
+    /// The same without taking the messages that come meanwhile: their receive buffers stay used up.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn run_unheard(&mut self, endpoint: EndpointId, bytes: &[u8], verb: impl FnOnce(Lent) -> Verb<'static>) -> Status {
+        let mut verb = Some(verb);
+        self.run_chain(endpoint, &[bytes], |_, lent| verb.take().expect("one request")(lent))
+    }
+
+    /// Posts a chain, one request over each of `parts`, with one doorbell, and says how the first that failed ended.
+    ///
+    /// # Panics
+    /// When they do not end.
+    pub fn run_chain(
         &mut self,
         endpoint: EndpointId,
-        bytes: &[u8],
-        verb: impl FnOnce(sidewire_common::memory::Lent) -> Verb<'static>,
+        parts: &[&[u8]],
+        mut verb: impl FnMut(usize, Lent) -> Verb<'static>,
     ) -> Status {
-        self.next_id += 1;
-        let id = WorkId(self.next_id);
-        let mut buffer = self.pool.as_ref().and_then(BufferPool::take).expect("a buffer");
-        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        let verb = verb(buffer.lend(0..bytes.len(), id));
-        if self.port.post(endpoint, &mut vec![WorkRequest { id, verb }]).is_err() {
-            buffer.give_back(id);
-            return Status::Flushed;
+        let (mut chain, mut lent) = (Vec::new(), Vec::new());
+        for (at, bytes) in parts.iter().enumerate() {
+            self.next_id += 1;
+            let id = WorkId(self.next_id);
+            let mut buffer = self.pool.as_ref().and_then(BufferPool::take).expect("a buffer");
+            buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            chain.push(WorkRequest { id, verb: verb(at, buffer.lend(0..bytes.len(), id)) });
+            lent.push((buffer, id));
         }
-        let done = self.wait(|completion| match completion.event {
-            Event::Done { id: done, status, .. } if done == id => Some(status),
-            _ => None,
-        });
-        buffer.give_back(id);
-        done.expect("every request ends")
+        let posted = self.post(endpoint, &mut chain);
+        drop(chain);
+        let (mut worst, mut left) = (Status::Ok, if posted { lent.len() } else { 0 });
+        let until = Instant::now() + PATIENCE;
+        while left > 0 {
+            let mut all = Vec::new();
+            if self.port.poll(&mut all) == 0 {
+                assert!(Instant::now() < until, "every request ends");
+                let _ = self.port.sleep(Duration::from_millis(1));
+            }
+            for completion in all {
+                match completion.event {
+                    Event::Done { id, status, .. } if lent.iter().any(|(_, of)| *of == id) => {
+                        left -= 1;
+                        worst = if worst.is_ok() { status } else { worst };
+                    }
+                    _ => self.note(&completion),
+                }
+            }
+        }
+        for (mut buffer, id) in lent {
+            buffer.give_back(id);
+        }
+        if posted { worst } else { Status::Flushed }
     }
 
     /// Polls until a completion is what is looked for.
@@ -173,11 +264,7 @@ impl Intruder {
                 let _ = self.port.sleep(Duration::from_millis(20));
             }
             let found = all.iter().find_map(&mut wanted);
-            for completion in &all {
-                if let Event::Message { slot } = completion.event {
-                    let _ = self.port.take_message(completion.endpoint, slot, &mut [0; sidewire_common::limits::MESSAGE_BYTES]);
-                }
-            }
+            self.take_messages(&all);
             if found.is_some() {
                 return found;
             }
@@ -187,21 +274,87 @@ impl Intruder {
 
     /// Waits for an answer of the server, at most `patience`, and says whether the endpoint broke instead.
     pub fn is_broken(&mut self, endpoint: EndpointId, patience: Duration) -> bool {
+        self.hear(endpoint, patience);
+        self.is_lost(endpoint)
+    }
+
+    /// Sends a message, and says how that ended.
+    pub fn send(&mut self, endpoint: EndpointId, bytes: &[u8]) -> Status {
+        self.next_id += 1;
+        let id = WorkId(self.next_id);
+        if !self.post(endpoint, &mut vec![WorkRequest { id, verb: Verb::Send { bytes } }]) {
+            return Status::Flushed;
+        }
+        let done = self.wait(|completion| match completion.event {
+            Event::Done { id: done, status, .. } if done == id => Some(status),
+            _ => None,
+        });
+        done.unwrap_or(Status::Flushed)
+    }
+
+    /// Waits, at most `patience`, for a message on an endpoint.
+    pub fn hear(&mut self, endpoint: EndpointId, patience: Duration) -> Heard {
         let until = Instant::now() + patience;
-        let (mut answered, mut all) = (false, Vec::new());
-        while !answered && self.port.room(endpoint) > 0 && Instant::now() < until {
-            all.clear();
+        loop {
+            self.take_messages(&[]);
+            if let Some(message) = self.heard.pop_front() {
+                return Heard::Message(message);
+            }
+            let mut all = Vec::new();
             if self.port.poll(&mut all) == 0 {
+                if self.is_lost(endpoint) {
+                    return Heard::Broken;
+                }
+                if Instant::now() >= until {
+                    return Heard::Nothing;
+                }
                 let _ = self.port.sleep(Duration::from_millis(1));
             }
-            for completion in &all {
-                if let Event::Message { slot } = completion.event {
-                    let _ = self.port.take_message(completion.endpoint, slot, &mut [0; sidewire_common::limits::MESSAGE_BYTES]);
-                    answered = true;
+            self.take_messages(&all);
+        }
+    }
+
+    /// Posts as soon as there is room. False when the endpoint is broken, or there is none in time.
+    fn post(&mut self, endpoint: EndpointId, chain: &mut Vec<WorkRequest<'_>>) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while !self.is_lost(endpoint) && Instant::now() < until {
+            match self.port.post(endpoint, chain) {
+                Ok(()) => return true,
+                Err(PostError::Full { .. }) => {
+                    let mut all = Vec::new();
+                    if self.port.poll(&mut all) == 0 {
+                        let _ = self.port.sleep(Duration::from_millis(1));
+                    }
+                    all.iter().for_each(|completion| self.note(completion));
                 }
+                Err(_) => return false,
             }
         }
-        self.port.room(endpoint) == 0
+        false
+    }
+
+    fn note(&mut self, completion: &Completion) {
+        match completion.event {
+            Event::Message { slot } => self.unheard.push_back((completion.endpoint, slot)),
+            Event::Broken => self.lost.push(completion.endpoint),
+            Event::Done { .. } | Event::Written { .. } => {}
+        }
+    }
+
+    /// Whether an endpoint is known to be broken.
+    #[must_use]
+    pub fn is_lost(&self, endpoint: EndpointId) -> bool {
+        self.lost.contains(&endpoint)
+    }
+
+    fn take_messages(&mut self, all: &[Completion]) {
+        all.iter().for_each(|completion| self.note(completion));
+        while let Some((endpoint, slot)) = self.unheard.pop_front() {
+            let mut bytes = [0; MESSAGE_BYTES];
+            if let Ok(length) = self.port.take_message(endpoint, slot, &mut bytes) {
+                self.heard.push_back(bytes[..length].to_vec());
+            }
+        }
     }
 
     /// Ends an endpoint.
@@ -209,5 +362,18 @@ impl Intruder {
         self.port.close(endpoint);
         let mut all = Vec::new();
         self.port.poll(&mut all);
+        self.heard.clear();
+        self.unheard.clear();
     }
+}
+
+/// What came on an endpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// A message.
+    Message(Vec<u8>),
+    /// The endpoint is broken.
+    Broken,
+    /// Nothing in time.
+    Nothing,
 }

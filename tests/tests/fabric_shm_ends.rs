@@ -2,8 +2,9 @@
 
 mod contract;
 
-use contract::{raw, *};
+use contract::*;
 use sidewire_common::fabric::{Access, Event, PeerInfo, Role, Status, Verb, Wake, WorkId};
+use sidewire_tests::raw_shm as raw;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;

@@ -3,12 +3,12 @@
 
 mod contract;
 
-use contract::raw::{self, Raw};
 use contract::*;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::net::{SendFlags, send};
 use sidewire_common::fabric::{Access, EndpointId, Event, PeerInfo, Port, PostError, Role, Status, Verb, Wake, WorkId};
 use sidewire_common::memory::{Buffer, Mapping};
+use sidewire_tests::raw_shm::{self as raw, Raw};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! A server's and a client's fabric in one process, and the shortest way to do things with them.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-pub mod raw;
-
 use sidewire_common::fabric::{
     Access, Completion, EndpointId, EndpointSpec, Event, Fabric, FabricChoice, FabricKind, Opened, Port, PortSpec, PostError,
     Registered, RemoteAddr, Role, Staging, Status, Verb, WorkId, WorkRequest, open_client, open_server,
