@@ -4,7 +4,7 @@ use crate::deadline;
 use crate::faults::{Kind, Past};
 use sidewire_tests::history::lives::{Life, Lived, check_all, split};
 use sidewire_tests::history::{Call, Event, Limits, Outcome, file};
-use sidewire_tests::setting;
+use sidewire_tests::{scale, setting};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::BufReader;
@@ -71,13 +71,13 @@ impl Account {
     /// Judges it.
     pub fn check(&self) {
         let started = Instant::now();
-        let limits = Limits { expiry_band: nanos(EXPIRY_BAND), ..Limits::default() };
+        let limits = Limits { expiry_band: nanos(setting::patience(EXPIRY_BAND)), ..Limits::default() };
         let figures = check_all(&self.lives, &limits).unwrap_or_else(|wrong| panic!("{wrong}"));
         let explored: usize = figures.iter().map(|life| life.explored).sum();
         println!("{} lives are linearizable; {explored} configurations, {:?}", figures.len(), started.elapsed());
         let most = deadline() + deadline() / 10 + setting::patience(SLACK);
         assert!(self.longest.0 <= most, "a call took {:?}: {}", self.longest.0, self.longest.1);
-        assert!(self.calls > 1000, "{} calls only", self.calls);
+        assert!(self.calls as u64 > scale(1000), "{} calls only", self.calls);
     }
 }
 

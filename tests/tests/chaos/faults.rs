@@ -4,7 +4,7 @@ use crate::lease;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use sidewire_tests::history::file::now;
-use sidewire_tests::{Child, Server, setting};
+use sidewire_tests::{Child, Server};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ impl Chaos {
     pub fn run(&mut self) {
         let until = Instant::now() + self.long;
         while Instant::now() < until {
-            std::thread::sleep(setting::patience(Duration::from_millis(self.random.random_range(CALM_MS))));
+            std::thread::sleep(Duration::from_millis(self.random.random_range(CALM_MS)));
             self.fault();
             assert!(self.server.runs(), "the server has ended by itself: {}", self.server.said());
         }

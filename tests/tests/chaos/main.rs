@@ -22,6 +22,8 @@ use tempfile::TempDir;
 
 /// Seconds under faults unless the environment says otherwise.
 const SECONDS_DEFAULT: u64 = 30;
+/// The same where all is emulated and a lease is ten times as long.
+const SECONDS_EMULATED: u64 = 120;
 
 fn lease() -> Duration {
     setting::patience(Duration::from_secs(1))
@@ -66,7 +68,8 @@ fn child() {
 
 #[test]
 fn every_life_is_linearizable_under_faults() {
-    let seconds = number("SIDEWIRE_CHAOS_SECONDS").unwrap_or(SECONDS_DEFAULT);
+    let seconds =
+        number("SIDEWIRE_CHAOS_SECONDS").unwrap_or(if setting::is_verbs() { SECONDS_EMULATED } else { SECONDS_DEFAULT });
     let seed = number("SIDEWIRE_CHAOS_SEED").unwrap_or_else(rand::random);
     println!("SIDEWIRE_CHAOS_SEED={seed} SIDEWIRE_CHAOS_SECONDS={seconds}");
     let before = leaks::Before::now();
