@@ -8,6 +8,7 @@
 
 mod crowd;
 mod cycles;
+mod leases;
 mod limits;
 mod memory;
 mod stalls;
@@ -30,5 +31,5 @@ fn rounds(few: u64, all: u64) -> u64 {
 
 #[test]
 fn child() {
-    child::run(&[("crowd", crowd::works), ("visitor", cycles::puts_once)]);
+    child::run(&[("crowd", crowd::works), ("visitor", cycles::puts_once), ("holds", leases::holds)]);
 }
