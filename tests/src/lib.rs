@@ -12,6 +12,7 @@
 //!   intruder   a client without the library, to do what the library never does
 //!   raw_shm    the same for the shm fabric alone: its door and its memory, in bytes
 //!   fuzz       every decoder, with what must hold of its answers
+//!   stalls     times for which the machine gave nobody any time
 //!   stamped    values that prove whole, of their key, and of one version
 //! ```
 //!
@@ -48,6 +49,7 @@ pub mod programs;
 pub mod raw_shm;
 pub mod server;
 pub mod setting;
+pub mod stalls;
 pub mod stamped;
 
 pub use child::Child;

@@ -4,6 +4,7 @@ use crate::deadline;
 use crate::faults::{Kind, Past};
 use sidewire_tests::history::lives::{Life, Lived, check_all, split};
 use sidewire_tests::history::{Call, Event, Limits, Outcome, file};
+use sidewire_tests::stalls::overlap;
 use sidewire_tests::{scale, setting};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,13 +23,15 @@ pub struct Account {
     faults: BTreeMap<Kind, usize>,
     outcomes: BTreeMap<&'static str, usize>,
     clients: usize,
-    /// The longest call, its client's own stops left out.
+    /// The longest call, its client's own stops and those of the machine left out.
     longest: (Duration, String),
     /// For each kind of fault the longest time from its end to the next call that ended well.
     recovery: BTreeMap<Kind, Duration>,
     /// The longest time without any call that ended well.
     quiet: Duration,
     stats: Vec<String>,
+    /// How often, and for how long in all, the machine itself stood.
+    stalls: (usize, Duration),
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -64,6 +67,7 @@ impl Account {
             recovery: recovery.collect(),
             quiet: Duration::from_nanos(good.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)),
             stats: past.stats.clone(),
+            stalls: (past.stalls.len(), overlap(&past.stalls, 0, u64::MAX)),
             calls: calls.len(),
         }
     }
@@ -123,9 +127,9 @@ const fn class(event: &Event) -> &'static str {
 fn longest(calls: &[Lived], past: &Past) -> (Duration, String) {
     let took = |event: &Event| {
         let to = event.returned.filter(|_| event.outcome != Outcome::Noted).unwrap_or(event.invoked);
-        let stops = past.stopped.iter().filter(|(client, ..)| *client == event.client);
-        let stood: u64 = stops.map(|(_, from, until)| until.min(&to).saturating_sub(*from.max(&event.invoked))).sum();
-        Duration::from_nanos((to - event.invoked).saturating_sub(stood))
+        let stops = past.stopped.iter().filter(|(client, ..)| *client == event.client).map(|(_, from, until)| (*from, *until));
+        let stood = overlap(&past.stalls, event.invoked, to) + overlap(&stops.collect::<Vec<_>>(), event.invoked, to);
+        Duration::from_nanos(to - event.invoked).saturating_sub(stood)
     };
     let longest = calls.iter().map(|call| (took(&call.event), call)).max_by_key(|(took, _)| *took);
     longest.map_or_else(Default::default, |(took, call)| (took, format!("{:?}", call.event)))
@@ -141,6 +145,7 @@ impl fmt::Display for Account {
             writeln!(f, "  {count:>9} x {kind}; the next good call at most {:?} after it", self.recovery[kind])?;
         }
         writeln!(f, "  longest call {:?}, longest time without a good one {:?}", self.longest.0, self.quiet)?;
+        writeln!(f, "  the machine itself stood {} times, {:?} in all", self.stalls.0, self.stalls.1)?;
         for stats in &self.stats {
             writeln!(f, "  {stats}")?;
         }

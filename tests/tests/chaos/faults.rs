@@ -4,6 +4,7 @@ use crate::lease;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use sidewire_tests::history::file::now;
+use sidewire_tests::stalls::Watch;
 use sidewire_tests::{Child, Server};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct Past {
     pub killed: Vec<u32>,
     /// When a client was stopped, from and to.
     pub stopped: Vec<(u32, u64, u64)>,
+    /// When the machine itself stood.
+    pub stalls: Vec<(u64, u64)>,
     /// What clients counted, at their end.
     pub stats: Vec<String>,
 }
@@ -45,6 +48,7 @@ pub struct Chaos {
     folder: PathBuf,
     long: Duration,
     past: Past,
+    watch: Watch,
 }
 
 impl Chaos {
@@ -52,7 +56,8 @@ impl Chaos {
         let server = crate::server();
         let random = SmallRng::seed_from_u64(seed);
         let folder = folder.into();
-        let mut chaos = Self { server, clients: Vec::new(), next: 0, random, folder, long, past: Past::default() };
+        let mut chaos =
+            Self { server, clients: Vec::new(), next: 0, random, folder, long, past: Past::default(), watch: Watch::start() };
         for _ in 0..CLIENTS {
             chaos.one_more();
         }
@@ -137,6 +142,7 @@ impl Chaos {
             self.past.stats.extend(client.finish());
             self.past.ended.insert(number, now());
         }
+        self.past.stalls = self.watch.stalls();
         (self.server, self.past)
     }
 }

@@ -1,7 +1,7 @@
 //! Every kind of call.
 
 use crate::deadline;
-use crate::scene::{COUNTER, GUARDED, KEYS, LOCK, SEQUENCE, Scene, Timed};
+use crate::scene::{COUNTER, GUARDED, KEYS, LOCK, SEQUENCE, Scene, Timed, prepared};
 use sidewire::{Admin, AsyncClient, Error, LockGuard, Operation, Session, WriteOptions};
 use sidewire_tests::server::client_builder;
 use std::future::Future;
@@ -60,12 +60,12 @@ pub const CASES: &[(&str, Case)] = &[
     }),
     ("admin connect", |s| s.go(|| Admin::connect_within(&s.address, deadline()).map(drop))),
     ("info", |s| {
-        let admin = Admin::connect_within(&s.address, deadline()).unwrap();
+        let admin = prepared(|| Admin::connect_within(&s.address, deadline()));
         s.go(|| admin.info().map(drop))
     }),
     ("info by a client", |s| s.go(|| s.client.admin().info().map(drop))),
     ("scan", |s| {
-        let admin = Admin::connect_within(&s.address, deadline()).unwrap();
+        let admin = prepared(|| Admin::connect_within(&s.address, deadline()));
         s.go(|| admin.scan(b"", true, 0)?.try_for_each(|item| item.map(|_| ())))
     }),
     ("async client", |s| s.go(|| s.client.async_client().map(drop))),
@@ -86,7 +86,7 @@ pub const CASES: &[(&str, Case)] = &[
     }),
     ("drop of an async client", |s| {
         let client = s.another_client();
-        let handle = client.async_client().unwrap();
+        let handle = prepared(|| client.async_client());
         drop(client);
         s.go(|| gone(handle))
     }),
@@ -105,7 +105,7 @@ fn on<T: std::fmt::Debug>(scene: &Scene, call: impl FnOnce(&Session) -> Result<T
 
 /// On a session that has not written yet.
 fn on_fresh<T: std::fmt::Debug>(scene: &Scene, call: impl FnOnce(&Session) -> Result<T, Error>) -> Timed {
-    let session = scene.client.session().unwrap();
+    let session = prepared(|| scene.client.session());
     session.set_deadline(deadline());
     scene.go(|| call(&session))
 }
@@ -117,7 +117,7 @@ fn large_multi_get(scene: &Scene) -> Timed {
 
 fn lock_of_another(scene: &Scene) -> Timed {
     let (holder, session) = (scene.session(), scene.session());
-    let guard = holder.lock(b"held", deadline()).unwrap();
+    let guard = prepared(|| holder.lock(b"held", deadline()));
     let timed = scene.go(|| session.lock(b"held", deadline()).map(drop));
     drop(guard);
     timed
@@ -127,7 +127,7 @@ fn held(scene: &Scene, call: impl FnOnce(&Session, &mut Option<LockGuard>) -> Re
     let session = scene.session();
     // Each case a lock of its own, in the shard of what it guards.
     let key = format!("{{t}}{:?}", std::thread::current().id());
-    let mut guard = Some(session.lock(key.as_bytes(), deadline()).unwrap());
+    let mut guard = Some(prepared(|| session.lock(key.as_bytes(), deadline())));
     let timed = scene.go(|| call(&session, &mut guard));
     drop(guard);
     timed
@@ -136,7 +136,7 @@ fn held(scene: &Scene, call: impl FnOnce(&Session, &mut Option<LockGuard>) -> Re
 /// The guard waits for writes that carry its token, and has its own deadline for that.
 fn unlock_after_a_put(scene: &Scene) -> Timed {
     let session = scene.session();
-    let guard = session.lock(b"{t}put-under", deadline()).unwrap();
+    let guard = prepared(|| session.lock(b"{t}put-under", deadline()));
     let options = WriteOptions::new().fence(&guard);
     session.set_deadline(deadline() / 100);
     for _ in 0..1000 {
@@ -182,7 +182,7 @@ where
     F: Future<Output = Result<(), Error>>,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let handle = scene.client.async_client().unwrap();
-    runtime.block_on(handle.put(KEYS[1], b"value")).unwrap();
+    let handle = prepared(|| scene.client.async_client());
+    prepared(|| runtime.block_on(handle.put(KEYS[1], b"value")));
     scene.go(|| runtime.block_on(call(handle)))
 }
