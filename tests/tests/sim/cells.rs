@@ -12,7 +12,7 @@ impl Worker {
     pub(super) fn count(&mut self) {
         let key = self.keys.counter(&mut self.rng);
         let bytes = key.clone().into_bytes();
-        match self.rng.random_range(0..12) {
+        match self.rng.random_range(0..14) {
             0..5 => {
                 let delta = self.rng.random_range(-9..100);
                 let call = Call::Add { key, delta };
@@ -23,11 +23,12 @@ impl Worker {
                 drop(self.note(call, |w| w.session.add_exactly_once(&bytes, 1), observed::number));
             }
             7..9 => drop(self.note(Call::Read { key }, |w| w.session.counter(&bytes), observed::counted)),
-            9 => {
+            9 => self.delete(&key, None),
+            10 | 11 => {
                 let call = Call::Create { key, cell: Cell::Counter, initial: 5 };
                 drop(self.note(call, |w| w.session.create_counter(&bytes, 5), observed::created));
             }
-            10 => {
+            12 => {
                 let key = self.keys.sequence();
                 let call = Call::Create { key: key.clone(), cell: Cell::Sequence, initial: 1 };
                 drop(self.note(call, |w| w.session.create_sequence(key.as_bytes(), 1), observed::created));

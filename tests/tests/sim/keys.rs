@@ -1,5 +1,6 @@
 //! The keys of a schedule: few, so that calls meet.
 
+use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use sidewire_common::key::KeyHash;
@@ -8,21 +9,27 @@ const VALUES: u32 = 5;
 const COUNTERS: u32 = 2;
 /// Keys that fill one home bucket and its overflow bucket, and some.
 const FILLERS: usize = 33;
+const FILLERS_MANY: usize = 72;
 /// Names to try until there are so many: 64 home buckets share them.
 const NAMES_MAX: u32 = 20_000;
 
 /// The keys. All have one tag, so that they share a segment until it splits.
-pub struct Keys(());
+#[derive(Default)]
+pub struct Keys {
+    /// Those that were added last.
+    added: Mutex<Vec<String>>,
+}
 
 impl Keys {
-    /// The keys of every schedule.
-    pub const fn new() -> Self {
-        Self(())
-    }
-
     /// A key that holds values.
     pub fn value(&self, rng: &mut SmallRng) -> String {
-        format!("{{t}}v{}", rng.random_range(0..VALUES))
+        let added = self.added.lock();
+        match added.len() {
+            0 => format!("{{t}}v{}", rng.random_range(0..VALUES)),
+            // The latest are the ones that a split is about.
+            count if rng.random_ratio(1, 2) => added[count.saturating_sub(rng.random_range(1..4))].clone(),
+            count => added[rng.random_range(0..count)].clone(),
+        }
     }
 
     /// A key that holds a counter.
@@ -45,11 +52,16 @@ impl Keys {
         "{t}guarded".into()
     }
 
-    /// Keys that fill the home bucket of a key until its segment splits, under the server's seed.
-    pub fn fillers(&self, seed: u64) -> Vec<String> {
+    /// A key is there from now on.
+    pub fn add(&self, key: &str) {
+        self.added.lock().push(key.into());
+    }
+
+    /// Keys that fill the home bucket of a key until its segment splits, and perhaps again, under the server's seed.
+    pub fn fillers(&self, seed: u64, many: bool) -> Vec<String> {
         let of = |name: &str| KeyHash::of(name.as_bytes(), seed);
         let home = of("{t}v0").home_bucket();
         let names = (0..NAMES_MAX).map(|n| format!("{{t}}f{n}"));
-        names.filter(|name| of(name).home_bucket() == home).take(FILLERS).collect()
+        names.filter(|name| of(name).home_bucket() == home).take(if many { FILLERS_MANY } else { FILLERS }).collect()
     }
 }

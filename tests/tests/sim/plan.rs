@@ -29,6 +29,8 @@ pub enum What {
     Cut { client: usize, nanos: u64 },
     /// One of a client's queue pairs fails.
     Break { client: usize },
+    /// The server's way to its own cells fails.
+    BreakLoopback,
 }
 
 /// A schedule.
@@ -42,8 +44,8 @@ pub struct Plan {
     pub sessions: Vec<u32>,
     /// Calls of each session.
     pub calls: u32,
-    /// Whether so many keys are added meanwhile that their segment splits.
-    pub fills: bool,
+    /// Whether so many keys are added meanwhile that their segment splits (1), and splits again (2).
+    pub fills: u32,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// The longest that a straggling completion takes.
@@ -68,7 +70,7 @@ impl Plan {
             shape: Shape { workers: rng.random_range(1..=2) },
             sessions,
             calls: rng.random_range(20..=50),
-            fills: rng.random_ratio(1, 4),
+            fills: rng.random_range(0..8_u32).saturating_sub(5),
             faults,
             straggler_max: if rng.random_ratio(1, 4) { 40 * MILLISECOND } else { 2 * MILLISECOND },
         }
@@ -87,8 +89,8 @@ impl Plan {
             smaller.push(Self { calls: self.calls / 2, ..self.clone() });
             smaller.push(Self { calls: self.calls - 2, ..self.clone() });
         }
-        if self.fills {
-            smaller.push(Self { fills: false, ..self.clone() });
+        if self.fills > 0 {
+            smaller.push(Self { fills: self.fills - 1, ..self.clone() });
         }
         if self.sessions.len() > 1 {
             let sessions = self.sessions[..self.sessions.len() - 1].to_vec();
@@ -107,13 +109,14 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
     } else {
         rng.random_range(250 * MILLISECOND..900 * MILLISECOND)
     };
-    let what = match rng.random_range(0..12) {
+    let what = match rng.random_range(0..13) {
         0 | 1 => What::PauseServer { nanos },
         2 | 3 => What::PauseClient { client, nanos },
         4 | 5 => What::KillClient { client },
         6 | 7 => What::RestartServer { after: rng.random_range(0..50 * MILLISECOND) },
         8 | 9 => What::Cut { client, nanos },
-        _ => What::Break { client },
+        10 | 11 => What::Break { client },
+        _ => What::BreakLoopback,
     };
     Fault { at, what }
 }

@@ -1,7 +1,7 @@
 //! One schedule, from its plan to a verdict.
 
-use crate::client::{Book, DEADLINE, Worker, attach};
-use crate::cluster::Line;
+use crate::client::{Book, DEADLINE, Notes, Worker, attach};
+use crate::cluster::{LEASE, Line};
 use crate::keys::Keys;
 use crate::plan::{Fault, Plan, What};
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use sidewire_common::fabric::sim::{ProcessId, World};
 use sidewire_tests::history::lives::{check_all, split};
-use sidewire_tests::history::{Limits, observed};
+use sidewire_tests::history::{Limits, Outcome};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +59,8 @@ struct Stage {
     numbers: Mutex<Vec<u32>>,
     /// When processes were stopped, and for how long.
     stops: Mutex<Vec<(u64, u64)>>,
+    /// When the server was.
+    server_stops: Mutex<Vec<(u64, u64)>>,
     splits: Mutex<u64>,
 }
 
@@ -72,13 +74,14 @@ pub fn run(plan: &Plan) -> Result<Figures, String> {
     let stage = Arc::new(Stage {
         line: Line::default(),
         book: Book::default(),
-        keys: Arc::new(Keys::new()),
+        keys: Arc::default(),
         plan: plan.clone(),
         clients: Mutex::default(),
         next: Mutex::new(0),
         ended: Mutex::default(),
         numbers: Mutex::default(),
         stops: Mutex::default(),
+        server_stops: Mutex::default(),
         splits: Mutex::new(0),
     });
     stage.line.start_server(&world, plan.shape);
@@ -117,13 +120,13 @@ impl Stage {
         }
         stage.book.lock().open.extend((0..sessions).map(|session| number + session * 1000));
         let there = Arc::clone(stage);
-        let fills = stage.plan.fills && index == 0;
+        let fills = if index == 0 { stage.plan.fills } else { 0 };
         let seed = stage.plan.seed ^ u64::from(number) << 32;
         world.spawn(process, "main", move || there.be_client(number, sessions, fills, seed));
     }
 
     /// The main thread of a client.
-    fn be_client(self: &Arc<Self>, number: u32, sessions: u32, fills: bool, seed: u64) {
+    fn be_client(self: &Arc<Self>, number: u32, sessions: u32, fills: u32, seed: u64) {
         let client = attach(&self.line);
         for session in 1..sessions {
             let (there, client) = (Arc::clone(self), client.clone());
@@ -137,10 +140,12 @@ impl Stage {
         }
         let rng = SmallRng::seed_from_u64(seed);
         let mut worker = Worker::new(client, number, Arc::clone(&self.book), Arc::clone(&self.keys), rng);
-        if fills && let Some(core) = self.line.core() {
+        if fills > 0
+            && let Some(core) = self.line.core()
+        {
             let seed = core.store.hash_seed();
             drop(core);
-            worker.fill(seed);
+            worker.fill(seed, fills > 1);
         }
         worker.run(self.plan.calls);
     }
@@ -152,6 +157,7 @@ impl Stage {
             What::PauseServer { nanos } => {
                 if let Some(server) = server {
                     stage.stops.lock().push((world.now(), nanos));
+                    stage.server_stops.lock().push((world.now(), nanos));
                     world.pause(server, nanos);
                 }
             }
@@ -165,6 +171,9 @@ impl Stage {
             What::RestartServer { after } => {
                 stage.note_splits();
                 stage.line.kill_server(world);
+                // The next life is not stopped.
+                let now = world.now();
+                stage.server_stops.lock().iter_mut().for_each(|(at, nanos)| *nanos = now.saturating_sub(*at).min(*nanos));
                 let there = Arc::clone(stage);
                 world.after(after, move |world| {
                     if there.line.server().is_none() {
@@ -180,6 +189,11 @@ impl Stage {
             What::Break { client } => {
                 if let Some(process) = process(client) {
                     world.break_one(process);
+                }
+            }
+            What::BreakLoopback => {
+                if let Some(server) = server {
+                    world.break_one(server);
                 }
             }
         }
@@ -214,6 +228,7 @@ impl Stage {
     fn check(&self, events: u64, fingerprint: u64) -> Result<Figures, String> {
         let book = self.book.lock();
         self.check_deadlines(&book)?;
+        self.check_lease(&book)?;
         let lives = split(&book.calls, &self.ended.lock());
         let limits = Limits { expiry_band: EXPIRY_BAND, ..Limits::default() };
         let figures = check_all(&lives, &limits)?;
@@ -222,8 +237,24 @@ impl Stage {
         Ok(Figures { calls: book.calls.len(), unknown, events, fingerprint, lives: lives.len(), splits })
     }
 
+    /// A server that is stopped answers no beat: what is read there counts for a lease, and no longer.
+    fn check_lease(&self, book: &Notes) -> Result<(), String> {
+        for &(at, nanos) in self.server_stops.lock().iter() {
+            let (from, to) = (at + LEASE.as_nanos() as u64, at + nanos);
+            let believed = book.calls.iter().find(|call| {
+                let learnt = !matches!(call.event.outcome, Outcome::Unknown | Outcome::NotExecuted | Outcome::Each(_));
+                let while_stopped = call.event.returned.is_some_and(|returned| (from..to).contains(&returned));
+                learnt && while_stopped && call.event.invoked > from && call.event.call.only_looks()
+            });
+            if let Some(call) = believed {
+                return Err(format!("believed although no beat was answered since {at}: {:?}", call.event));
+            }
+        }
+        Ok(())
+    }
+
     /// Every call has ended within its deadline and a tenth; while processes are stopped time does not count.
-    fn check_deadlines(&self, book: &crate::client::Notes) -> Result<(), String> {
+    fn check_deadlines(&self, book: &Notes) -> Result<(), String> {
         let stops = self.stops.lock();
         for lived in &book.calls {
             let event = &lived.event;
@@ -238,16 +269,5 @@ impl Stage {
             }
         }
         Ok(())
-    }
-}
-
-impl Worker {
-    /// Adds keys until their segment splits.
-    fn fill(&mut self, seed: u64) {
-        for key in self.keys.fillers(seed) {
-            let value = observed::value(&key, 1, 24);
-            // They are not part of the history: nobody reads them.
-            drop(self.session.put(key.as_bytes(), &value));
-        }
     }
 }

@@ -13,6 +13,14 @@ use std::time::Duration;
 const LARGE_MAX: usize = 6_000;
 
 impl Worker {
+    /// Adds keys until their segment splits.
+    pub fn fill(&mut self, seed: u64, many: bool) {
+        for key in self.keys.fillers(seed, many) {
+            self.put(&key, Condition::None, None);
+            self.keys.add(&key);
+        }
+    }
+
     pub(super) fn get(&mut self, key: &str) {
         let result = self.note(Call::Get { key: key.into() }, |w| w.session.get(key.as_bytes()), |r| observed::got(key, r));
         if let Ok(Some(value)) = result {
