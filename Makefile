@@ -3,11 +3,13 @@
 CARGO ?= cargo
 SUITE ?=
 SECONDS ?= 60
+SCHEDULES ?=
+FIRST ?=
 SCRIPTS := .ci/run $(wildcard deploy/*.sh deploy/lab/*.sh) deploy/lab/guest/suite
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lab lab-shell loom bench fuzz fmt lint clean
+.PHONY: help setup build demo test lab lab-shell loom bench fuzz soak fmt lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +47,9 @@ loom: ## the shared-memory rings under every order the memory model allows
 
 fuzz: ## the decoders under libFuzzer for SECONDS each (60); needs cargo-fuzz and a nightly toolchain
 	deploy/fuzz.sh --seconds $(SECONDS)
+
+soak: ## simulated schedules with faults, on all cores (SCHEDULES=n for so many, else until stopped; FIRST=n the first seed)
+	$(if $(SCHEDULES),SIM_SCHEDULES=$(SCHEDULES)) $(if $(FIRST),SIM_FIRST=$(FIRST)) $(CARGO) test --workspace --locked --test sim soak -- --ignored --nocapture
 
 fmt: ## format the code
 	$(CARGO) fmt --all

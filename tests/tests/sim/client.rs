@@ -92,10 +92,15 @@ impl Worker {
         Self { client, number, session, book, keys, rng, versions: BTreeMap::new() }
     }
 
-    /// Makes `calls` calls.
-    pub fn run(&mut self, calls: u32) {
+    /// Makes `calls` calls, of which `reads` percent are sure to be Gets.
+    pub fn run(&mut self, calls: u32, reads: u32) {
         for _ in 0..calls {
-            self.one();
+            if self.rng.random_range(0..100) < reads {
+                let key = self.keys.value(&mut self.rng);
+                self.get(&key);
+            } else {
+                self.one();
+            }
             let pause = match self.rng.random_range(0..20) {
                 0 => self.rng.random_range(0..2_000_000),
                 1..6 => self.rng.random_range(0..30_000),

@@ -5,7 +5,6 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use sidewire_common::key::KeyHash;
 
-const VALUES: u32 = 5;
 const COUNTERS: u32 = 2;
 /// Keys that fill one home bucket and its overflow bucket, and some.
 const FILLERS: usize = 33;
@@ -16,16 +15,23 @@ const NAMES_MAX: u32 = 20_000;
 /// The keys. All have one tag, so that they share a segment until it splits.
 #[derive(Default)]
 pub struct Keys {
+    /// How many hold values from the start on.
+    values: u32,
     /// Those that were added last.
     added: Mutex<Vec<String>>,
 }
 
 impl Keys {
+    /// So many that hold values.
+    pub fn new(values: u32) -> Self {
+        Self { values, ..Self::default() }
+    }
+
     /// A key that holds values.
     pub fn value(&self, rng: &mut SmallRng) -> String {
         let added = self.added.lock();
         match added.len() {
-            0 => format!("{{t}}v{}", rng.random_range(0..VALUES)),
+            0 => format!("{{t}}v{}", rng.random_range(0..self.values)),
             // The latest are the ones that a split is about.
             count if rng.random_ratio(1, 2) => added[count.saturating_sub(rng.random_range(1..4))].clone(),
             count => added[rng.random_range(0..count)].clone(),

@@ -1,7 +1,12 @@
 //! The real server and client code on the simulated fabric, against a model.
 //!
-//! A schedule is a seed. `SEED=17 cargo test --test sim replay` runs one again, with every event in the log if
-//! `SIM_LOG` is set; `SIM_SCHEDULES` says how many are run.
+//! A schedule is a seed.
+//!
+//! ```text
+//!   cargo test --test sim                              so many schedules as fit into a test run
+//!   SEED=17 cargo test --test sim replay -- --nocapture    one of them, twice; SIM_LOG=1 with all that is logged
+//!   make soak SCHEDULES=100000                         many, on all cores; without SCHEDULES until it is stopped
+//! ```
 
 mod cells;
 mod client;
@@ -14,12 +19,15 @@ mod values;
 use plan::Plan;
 use run::{Figures, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Schedules of one test run.
-const SCHEDULES: u64 = 400;
+const SCHEDULES: u64 = 1200;
 /// Attempts at a smaller schedule that shows the same.
 const SHRINK_MAX: usize = 60;
+/// Schedules between two lines of a soak.
+const SOAK_LINE: u64 = 5000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
@@ -52,36 +60,63 @@ fn shrink(plan: &Plan, error: String) -> (Plan, String) {
     (smallest, error)
 }
 
-fn explore(seeds: std::ops::Range<u64>) -> Figures {
-    let mut sum = Figures::default();
-    for seed in seeds {
-        let plan = Plan::of(seed);
-        match attempt(&plan) {
-            Ok(figures) => {
-                sum.calls += figures.calls;
-                sum.unknown += figures.unknown;
-                sum.events += figures.events;
-                sum.lives += figures.lives;
-                sum.splits += figures.splits;
+/// One schedule; what fails is made smaller and told.
+fn check(seed: u64) -> Figures {
+    let plan = Plan::of(seed);
+    let error = match attempt(&plan) {
+        Ok(figures) => return figures,
+        Err(error) => error,
+    };
+    let (smallest, smaller) = shrink(&plan, error.clone());
+    panic!(
+        "{plan}{error}\n\nthe smallest that was found:\n{smallest}{smaller}\n\nagain: SEED={seed} cargo test --test sim replay"
+    );
+}
+
+/// Schedules from `first` on, on all cores.
+fn explore(first: u64, count: u64) -> Figures {
+    let (next, done, began) = (AtomicU64::new(first), AtomicU64::new(0), Instant::now());
+    let work = || {
+        let mut sum = Figures::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed - first >= count {
+                return sum;
             }
-            Err(error) => {
-                let (smallest, smaller_error) = shrink(&plan, error.clone());
-                panic!(
-                    "{plan}{error}\n\nthe smallest that was found:\n{smallest}{smaller_error}\n\nagain: SEED={seed} cargo test --test sim replay"
-                );
+            sum.add(&check(seed));
+            let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if so_far.is_multiple_of(SOAK_LINE) {
+                println!("{so_far} schedules, {:.0} a minute", so_far as f64 * 60.0 / began.elapsed().as_secs_f64());
             }
         }
-    }
-    sum
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().fold(Figures::default(), |mut sum, thread| {
+            sum.add(&thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            sum
+        })
+    })
 }
 
 #[test]
 fn schedules_are_linearizable() {
     let began = Instant::now();
     let count = number("SIM_SCHEDULES").unwrap_or(SCHEDULES);
-    let first = number("SIM_FIRST").unwrap_or(1);
-    let sum = explore(first..first + count);
-    println!("{count} schedules in {:?}: {sum:?}", began.elapsed());
+    let sum = explore(number("SIM_FIRST").unwrap_or(1), count);
+    println!("{count} schedules in {:.1?}: {sum:?}", began.elapsed());
+}
+
+#[test]
+#[ignore = "runs until it is stopped"]
+fn soak() {
+    let began = Instant::now();
+    let first = number("SIM_FIRST").unwrap_or_else(rand::random);
+    println!("from seed {first} on");
+    let count = number("SIM_SCHEDULES").unwrap_or(u64::MAX - first);
+    let sum = explore(first, count);
+    println!("{count} schedules in {:.1?}: {sum:?}", began.elapsed());
 }
 
 #[test]
@@ -89,8 +124,7 @@ fn replay() {
     if std::env::var_os("SIM_LOG").is_some() {
         tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).with_test_writer().init();
     }
-    let seed = number("SEED").unwrap_or(1);
-    let plan = Plan::of(seed);
+    let plan = Plan::of(number("SEED").unwrap_or(1));
     println!("{plan}");
     let one = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
     let other = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));

@@ -46,6 +46,10 @@ pub struct Plan {
     pub calls: u32,
     /// Whether so many keys are added meanwhile that their segment splits (1), and splits again (2).
     pub fills: u32,
+    /// Keys that hold values: few are hot.
+    pub values: u32,
+    /// Of 100 calls so many only look at values, at least.
+    pub reads: u32,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// The longest that a straggling completion takes.
@@ -71,6 +75,8 @@ impl Plan {
             sessions,
             calls: rng.random_range(20..=50),
             fills: rng.random_range(0..8_u32).saturating_sub(5),
+            values: [1, 1, 2, 5][rng.random_range(0..4)],
+            reads: [0, 0, 40, 75][rng.random_range(0..4)],
             faults,
             straggler_max: if rng.random_ratio(1, 4) { 40 * MILLISECOND } else { 2 * MILLISECOND },
         }
@@ -123,10 +129,10 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, shape, sessions, calls, fills, faults, straggler_max } = self;
+        let Self { seed, shape, sessions, calls, fills, values, reads, faults, straggler_max } = self;
         writeln!(
             f,
-            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each, fills {fills}, stragglers {straggler_max} ns"
+            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each on {values} values, {reads} % reads, fills {fills}, stragglers {straggler_max} ns"
         )?;
         faults.iter().try_for_each(|fault| writeln!(f, "  at {:>9} ns {:?}", fault.at, fault.what))
     }

@@ -40,6 +40,18 @@ pub struct Figures {
     pub splits: u64,
 }
 
+impl Figures {
+    /// Adds those of another schedule.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.unknown += other.unknown;
+        self.events += other.events;
+        self.fingerprint ^= other.fingerprint;
+        self.lives += other.lives;
+        self.splits += other.splits;
+    }
+}
+
 struct Client {
     process: ProcessId,
     sessions: u32,
@@ -74,7 +86,7 @@ pub fn run(plan: &Plan) -> Result<Figures, String> {
     let stage = Arc::new(Stage {
         line: Line::default(),
         book: Book::default(),
-        keys: Arc::default(),
+        keys: Arc::new(Keys::new(plan.values)),
         plan: plan.clone(),
         clients: Mutex::default(),
         next: Mutex::new(0),
@@ -134,7 +146,7 @@ impl Stage {
                 // Each session is a client of the history.
                 let rng = SmallRng::seed_from_u64(seed ^ u64::from(session));
                 let number = number + session * 1000;
-                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(there.plan.calls);
+                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(there.plan.calls, there.plan.reads);
             };
             drop(sidewire_common::host::spawn("session", work));
         }
@@ -147,7 +159,7 @@ impl Stage {
             drop(core);
             worker.fill(seed, fills > 1);
         }
-        worker.run(self.plan.calls);
+        worker.run(self.plan.calls, self.plan.reads);
     }
 
     fn strike(stage: &Arc<Self>, world: &World, fault: Fault) {

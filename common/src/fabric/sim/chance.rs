@@ -43,6 +43,15 @@ impl Dice {
         if self.one_in(96) { self.below(30_000) } else { 20 + self.below(300) }
     }
 
+    /// How long a thread waits for a CPU that it lost.
+    pub(super) fn preemption(&mut self) -> u64 {
+        match self.below(8) {
+            0 => self.below(400_000),
+            1..4 => self.below(40_000),
+            _ => self.below(6_000),
+        }
+    }
+
     /// How long stores wait in a CPU.
     pub(super) fn store_delay(&mut self) -> u64 {
         match self.below(32) {

@@ -16,8 +16,8 @@
 //! - What a dead client had sent may still arrive; the memory of a dead server answers for a while.
 //! - Clocks of processes differ and drift; threads are woken late.
 //!
-//! Within a thread nothing happens between two calls that wait, post or poll; races between CPUs of one process
-//! are loom's field.
+//! A thread may lose its CPU where it waits, posts, polls, or stores to index or heap, and nowhere else; races between
+//! CPUs of one process are loom's field.
 
 mod actor;
 mod agenda;

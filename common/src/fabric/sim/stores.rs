@@ -4,10 +4,15 @@
 //! one word; what lies behind a fence waits for all before it. On real machines the barrier before a release
 //! store is `dmb oshst` (Arm) or nothing at all, since the CPU keeps the order (x86): this is the weaker of both.
 
+use super::actor;
 use super::agenda::Event;
 use super::state::{State, with};
+use crate::fabric::Access;
+use std::time::Duration;
 
 const WORD: usize = size_of::<u64>();
+/// A thread loses its CPU after one store in so many.
+const PREEMPTED_ONE_IN: u32 = 16;
 
 /// A store to (a part of) one word.
 #[derive(Clone, Copy)]
@@ -36,7 +41,14 @@ pub(super) struct Stores {
 
 /// Code inside has stored `bytes` at `at` of a registered region.
 pub(crate) fn stored(region: u32, at: usize, bytes: &[u8]) {
-    with(|state| state.stored(region, at, bytes));
+    let preempted = with(|state| {
+        state.stored(region, at, bytes);
+        state.preemption(region)
+    });
+    // In the middle of a publication: what was stored before becomes visible, the rest does not.
+    if let Some(nanos) = preempted.flatten() {
+        actor::sleep(Duration::from_nanos(nanos));
+    }
 }
 
 /// Code inside has ordered its stores.
@@ -69,6 +81,14 @@ impl State {
             done += count;
         }
         self.expect_drain(thread);
+    }
+
+    /// How long the running thread loses its CPU after a store to index or heap, where no lock is held. Mostly not at all.
+    fn preemption(&mut self, region: u32) -> Option<u64> {
+        let (process, dead) = self.current_process()?;
+        let is_open = !dead && !self.processes[process as usize].quiet;
+        let is_index = self.regions.get(&region).is_some_and(|region| region.access == Access::RemoteRead);
+        (is_open && is_index && self.dice.one_in(PREEMPTED_ONE_IN)).then(|| self.dice.preemption())
     }
 
     fn expect_drain(&mut self, thread: u32) {
