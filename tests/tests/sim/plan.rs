@@ -68,6 +68,9 @@ impl Plan {
         let sessions = (0..clients).map(|_| rng.random_range(1..=2)).collect();
         let count = if rng.random_ratio(1, 3) { 0 } else { rng.random_range(1..=4) };
         let mut faults: Vec<Fault> = (0..count).map(|_| fault(&mut rng, clients)).collect();
+        // Clients that stutter hold on to what they knew while the index changes under them.
+        let stutters = if rng.random_ratio(1, 2) { rng.random_range(1..12) } else { 0 };
+        faults.extend((0..stutters).map(|_| stutter(&mut rng, clients)));
         faults.sort_by_key(|fault| fault.at);
         Self {
             seed,
@@ -104,6 +107,11 @@ impl Plan {
         }
         smaller
     }
+}
+
+fn stutter(rng: &mut SmallRng, clients: usize) -> Fault {
+    let what = What::PauseClient { client: rng.random_range(0..clients), nanos: rng.random_range(20_000..MILLISECOND) };
+    Fault { at: rng.random_range(0..2 * MILLISECOND), what }
 }
 
 fn fault(rng: &mut SmallRng, clients: usize) -> Fault {

@@ -146,7 +146,8 @@ impl Stage {
                 // Each session is a client of the history.
                 let rng = SmallRng::seed_from_u64(seed ^ u64::from(session));
                 let number = number + session * 1000;
-                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(there.plan.calls, there.plan.reads);
+                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng)
+                    .run(there.plan.calls, there.plan.reads);
             };
             drop(sidewire_common::host::spawn("session", work));
         }
