@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 type Case = fn(&Scene) -> Timed;
 
 /// Many more than can be in flight at once.
-const MANY: usize = 5000;
+const MANY: usize = 2500;
 
 pub const CASES: &[(&str, Case)] = &[
     ("get", |s| on(s, |x| x.get(KEYS[0]).map(|_| ()))),

@@ -18,12 +18,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 fn deadline() -> Duration {
-    setting::patience(Duration::from_millis(300))
+    setting::patience(Duration::from_millis(600))
 }
 
-/// The deadline plus 10 %, and some slack for a machine on which all calls end at once.
+/// The deadline plus 10 %, and some slack for a machine on which all calls end at once; less than a second deadline.
 fn most() -> Duration {
-    deadline() * 11 / 10 + setting::patience(Duration::from_millis(200))
+    deadline() * 11 / 10 + setting::patience(Duration::from_millis(400))
 }
 
 /// Names of the server's threads, numbers left out.
