@@ -1,6 +1,6 @@
 //! Which provider is used, and why.
 
-use super::selection::{Candidate, DeviceTable};
+use super::selection::{Candidate, DeviceTable, Wanted};
 #[cfg(feature = "verbs")]
 use super::verbs;
 use super::{Fabric, FabricError, FabricKind, shm};
@@ -50,11 +50,11 @@ pub fn open_server(choice: FabricChoice, device: Option<&str>, address: IpAddr) 
     match choice {
         FabricChoice::Shm => shm_server("asked for with --fabric shm".into()),
         FabricChoice::Verbs => {
-            let fabric = verbs_device(device, Some(address))?;
+            let fabric = verbs_device(Wanted { device, address: Some(address), address_may_differ: false })?;
             let reason = format!("asked for with --fabric verbs; device {}", fabric.info().device);
             Ok(Choice { fabric, reason })
         }
-        FabricChoice::Auto => match verbs_device(device, Some(address)) {
+        FabricChoice::Auto => match verbs_device(Wanted { device, address: Some(address), address_may_differ: false }) {
             Ok(fabric) => {
                 let reason = format!("device {} carries {address}", fabric.info().device);
                 Ok(Choice { fabric, reason })
@@ -64,7 +64,8 @@ pub fn open_server(choice: FabricChoice, device: Option<&str>, address: IpAddr) 
     }
 }
 
-/// Opens the client's side of the fabric that a server runs. `local` is this end's address towards the server.
+/// Opens the client's side of the fabric that a server runs. `local` is this end's address towards the server; a device
+/// that is named may carry another one.
 ///
 /// # Errors
 /// When this host has no device for it.
@@ -75,7 +76,7 @@ pub fn open_client(kind: FabricKind, device: Option<&str>, local: Option<IpAddr>
     }
     match kind {
         FabricKind::Shm => Ok(Arc::new(shm::Guest::new())),
-        FabricKind::Verbs => verbs_device(device, local),
+        FabricKind::Verbs => verbs_device(Wanted { device, address: local, address_may_differ: true }),
     }
 }
 
@@ -134,11 +135,11 @@ fn shm_server(reason: String) -> Result<Choice, FabricError> {
 }
 
 #[cfg(feature = "verbs")]
-fn verbs_device(device: Option<&str>, address: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
-    Ok(Arc::new(verbs::Device::open(device, address)?))
+fn verbs_device(wanted: Wanted<'_>) -> Result<Arc<dyn Fabric>, FabricError> {
+    Ok(Arc::new(verbs::Device::open(wanted)?))
 }
 
 #[cfg(not(feature = "verbs"))]
-fn verbs_device(_: Option<&str>, _: Option<IpAddr>) -> Result<Arc<dyn Fabric>, FabricError> {
+fn verbs_device(_: Wanted<'_>) -> Result<Arc<dyn Fabric>, FabricError> {
     Err(no_verbs())
 }

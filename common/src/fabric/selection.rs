@@ -12,6 +12,9 @@ pub struct Wanted<'a> {
     pub device: Option<&'a str>,
     /// The address that the GID must carry.
     pub address: Option<IpAddr>,
+    /// Whether a device that was named may do without the address: a client's control plane may take another way than
+    /// its data.
+    pub address_may_differ: bool,
 }
 
 /// What an opened device says of itself.
@@ -175,6 +178,8 @@ fn gid_of(port: &PortTable, wanted: Wanted<'_>) -> Result<Option<GidEntry>, Port
         Some(_) if wanted.device.is_some() && !port.ethernet => gid_table::best(&port.gids),
         Some(address) => {
             let found = gid_table::carrying(&port.gids, &gid_table::of_address(address));
+            let otherwise = wanted.address_may_differ && wanted.device.is_some();
+            let found = found.or_else(|| gid_table::best(&port.gids).filter(|_| otherwise));
             Some(found.ok_or_else(|| PortRefusal::Elsewhere { address, carries: port.gids.clone() })?)
         }
         None => gid_table::best(&port.gids),

@@ -84,7 +84,11 @@ impl Doctor {
             Some(Fabric::Only(kind)) => Some(kind),
             _ => info.as_ref().and_then(|info| info.fabric.as_ref()?.kind.parse().ok()),
         };
-        let wanted = Wanted { device: context.globals().device.as_deref(), address: self.address.or(towards) };
+        let wanted = Wanted {
+            device: context.globals().device.as_deref(),
+            address: self.address.or(towards),
+            address_may_differ: self.address.is_none(),
+        };
         let memory_bytes = self.memory.unwrap_or(MEMORY_DEFAULT);
         let purpose = Purpose { wanted, fabric, memory_bytes, memory_is_given: self.memory.is_some() };
         let choice = judge::machine(&facts, &purpose, &mut findings);

@@ -39,7 +39,7 @@ fn device(name: &'static str, ports: Vec<PortTable>) -> Fake {
 }
 
 fn told(candidates: Vec<Fake>, name: Option<&str>, address: Option<&str>) -> String {
-    let wanted = Wanted { device: name, address: address.map(|a| a.parse().unwrap()) };
+    let wanted = Wanted { device: name, address: address.map(|a| a.parse().unwrap()), address_may_differ: false };
     let list = |refused: &[Refused]| refused.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match choose(candidates, wanted) {
         Ok(chosen) => {
@@ -97,4 +97,14 @@ fn an_infiniband_port_is_taken_by_name_or_without_an_address() {
 fn a_path_takes_the_smaller_of_both_ends() {
     assert_eq!((path_mtu(1024, 4096), path_mtu(4096, 2048)), (1024, 2048));
     assert_eq!((path_depth(16, 4), path_depth(0, 16)), (4, 1));
+}
+
+#[test]
+fn a_client_s_named_device_may_lack_the_address_of_its_control_plane() {
+    let chosen = |name, may| {
+        let address = Some("192.168.0.9".parse().unwrap());
+        let wanted = Wanted { device: name, address, address_may_differ: may };
+        choose(vec![device("a", vec![port(1, &["fe80::1", "10.0.0.1"])])], wanted).map(|chosen| chosen.gid.unwrap().index).ok()
+    };
+    assert_eq!((chosen(Some("a"), true), chosen(Some("a"), false), chosen(None, true)), (Some(1), None, None));
 }

@@ -10,7 +10,6 @@ use crate::fabric::selection::{Candidate, DeviceTable, PortTable, Refused, Wante
 use crate::limits::READ_DEPTH;
 use rdma_sys::{ibv_atomic_cap, ibv_device_attr, ibv_mtu, ibv_port_attr, ibv_port_state, ibv_transport_type};
 use std::ffi::c_int;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// `link_layer` of an Ethernet port: an anonymous `enum` in `verbs.h`, which the bindings lack.
@@ -53,12 +52,10 @@ impl Hardware {
         })
     }
 
-    /// Opens the device `name`, or the first that carries `address`, or the first with an active port.
-    pub(super) fn find(name: Option<&str>, address: Option<IpAddr>) -> Result<Self, FabricError> {
-        let address = address.filter(|a| !a.is_unspecified());
+    /// Opens the first device that is what is wanted.
+    pub(super) fn find(wanted: Wanted<'_>) -> Result<Self, FabricError> {
         let list = DeviceList::read()?;
-        let chosen =
-            choose(list.devices(), Wanted { device: name, address }).map_err(|refused| none_fits(name, address, &refused))?;
+        let chosen = choose(list.devices(), wanted).map_err(|refused| none_fits(wanted, &refused))?;
         for passed_over in &chosen.passed_over {
             tracing::info!(device = passed_over.device, reason = %passed_over.reason, "an RDMA device is not used");
         }
@@ -95,8 +92,8 @@ impl Hardware {
     }
 }
 
-fn none_fits(name: Option<&str>, address: Option<IpAddr>, refused: &[Refused]) -> FabricError {
-    let wanted = match (name, address) {
+fn none_fits(wanted: Wanted<'_>, refused: &[Refused]) -> FabricError {
+    let wanted = match (wanted.device, wanted.address.filter(|a| !a.is_unspecified())) {
         (Some(name), Some(address)) => format!("{name} with {address}"),
         (Some(name), None) => name.to_owned(),
         (None, Some(address)) => format!("a device that carries {address}"),

@@ -4,6 +4,7 @@
 use super::endpoint::Parts;
 use super::port::VerbsPort;
 use super::{Device, open};
+use crate::fabric::selection::Wanted;
 use crate::fabric::{Access, Completion, EndpointSpec, Event, Fabric, FabricError, Port, PortSpec, PostError, RemoteAddr, Role};
 use crate::fabric::{Status, Verb, WorkId, WorkRequest};
 use crate::memory::Mapping;
@@ -20,9 +21,13 @@ fn setting() -> Option<(String, IpAddr)> {
     Some((text("SIDEWIRE_TEST_DEVICE"), text("SIDEWIRE_TEST_ADDR").parse().unwrap()))
 }
 
+fn wanted(device: Option<&str>, address: Option<IpAddr>) -> Wanted<'_> {
+    Wanted { device, address, address_may_differ: false }
+}
+
 fn device() -> Option<Device> {
     let (name, address) = setting()?;
-    Some(Device::open(Some(&name), Some(address)).unwrap())
+    Some(Device::open(wanted(Some(&name), Some(address))).unwrap())
 }
 
 fn port(device: &Device, completions: u32) -> VerbsPort {
@@ -147,7 +152,8 @@ fn verbs_memlock() {
 #[test]
 fn verbs_choice_of_device() {
     let Some((name, address)) = setting() else { return };
-    let reason = |name: Option<&str>, address: Option<&str>| match Device::open(name, address.map(|a| a.parse().unwrap())) {
+    let reason = |name: Option<&str>, address: Option<&str>| match Device::open(wanted(name, address.map(|a| a.parse().unwrap())))
+    {
         Err(error) => error.to_string(),
         Ok(device) => format!("opened {} with {}", device.info().device, device.info().gid),
     };
@@ -159,7 +165,7 @@ fn verbs_choice_of_device() {
     assert_eq!(reason(None, Some(&address.to_string())), good);
     assert_eq!(reason(None, None), good);
     assert_eq!(reason(Some(&name), Some("0.0.0.0")), good);
-    let info = Device::open(None, None).unwrap().info().clone();
+    let info = Device::open(Wanted::default()).unwrap().info().clone();
     println!("{info:?}");
     assert!(info.inline_bytes >= 64 && info.read_depth > 0 && info.link_layer == "Ethernet");
 }

@@ -39,7 +39,7 @@ mod slots;
 mod transitions;
 
 use super::gid_table;
-use super::selection::Candidate;
+use super::selection::{Candidate, Wanted};
 use super::{
     Access, AtomicExecutor, Fabric, FabricError, FabricInfo, FabricKind, PeerInfo, Port, PortSpec, Registered, RemoteAddr,
     RemoteRegion, Surveyed,
@@ -52,7 +52,6 @@ use device_list::DeviceList;
 use port::VerbsPort;
 use queue_pair::{QueuePair, Shape};
 use region::{MemoryRegion, Rights};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// An opened device.
@@ -62,12 +61,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens `name`, or the device whose GID table carries `address`, or the first one with an active port.
+    /// Opens the first device that is what is wanted.
     ///
     /// # Errors
     /// When there is none that would do.
-    pub fn open(name: Option<&str>, address: Option<IpAddr>) -> Result<Self, FabricError> {
-        let hardware = Arc::new(Hardware::find(name, address)?);
+    pub fn open(wanted: Wanted<'_>) -> Result<Self, FabricError> {
+        let hardware = Arc::new(Hardware::find(wanted)?);
         let info = FabricInfo {
             kind: FabricKind::Verbs,
             device: hardware.context.name().to_owned(),

@@ -61,7 +61,7 @@ fn good(facts: &Facts, purpose: &Purpose<'_>, chosen: &Chosen<()>, findings: &mu
         framing: gid.map(|gid| gid.framing.clone()),
         interface: gid.and_then(|gid| gid.interface.clone()),
         mtu_bytes: port.mtu_bytes,
-        why: why(purpose.wanted, port.ethernet),
+        why: why(purpose.wanted, port.ethernet, chosen.gid.map(|entry| entry.gid)),
     };
     let at = choice.gid_index.map_or("no GID, by its LID".into(), |index| format!("GID {index} {}", choice.gid));
     let what = format!("{} port {}, {at}: would be used", choice.device, choice.port);
@@ -102,10 +102,13 @@ fn shown<'a>(facts: &'a Facts, device: &str, port: u8, index: u32) -> Option<&'a
     ports.flat_map(|p| &p.gids).find(|gid| gid.index == index)
 }
 
-fn why(wanted: Wanted<'_>, ethernet: bool) -> String {
+fn why(wanted: Wanted<'_>, ethernet: bool, gid: Option<[u8; 16]>) -> String {
     let order = "IPv4 before IPv6 before link-local, RoCE v2 before v1";
     match (wanted.device, wanted.address.filter(|address| !address.is_unspecified())) {
         (Some(_), Some(_)) if !ethernet => "it was named; an InfiniBand port is reached by its LID".into(),
+        (Some(_), Some(address)) if gid != Some(gid_table::of_address(address)) => {
+            format!("it was named; this end's address towards the server, {address}, is not its own, so: {order}")
+        }
         (Some(_), Some(address)) => format!("it was named, and its GID table carries {address}"),
         (None, Some(address)) => format!("its GID table carries {address}"),
         (Some(_), None) => format!("it was named; no address was, so: {order}"),

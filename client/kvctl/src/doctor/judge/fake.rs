@@ -132,7 +132,7 @@ impl Machine {
 }
 
 fn judged(facts: &Facts, ask: Ask<'_>) -> Told {
-    let wanted = Wanted { device: ask.device, address: ask.address.map(|a| a.parse().unwrap()) };
+    let wanted = Wanted { device: ask.device, address: ask.address.map(|a| a.parse().unwrap()), address_may_differ: false };
     let memory_bytes = ask.memory_bytes.unwrap_or(1 << 30);
     let purpose = Purpose { wanted, fabric: ask.fabric, memory_bytes, memory_is_given: ask.memory_bytes.is_some() };
     let mut findings = Findings::default();
