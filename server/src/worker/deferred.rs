@@ -120,13 +120,16 @@ impl Worker {
             };
             let at = self.store.cells().remote(deferred.cell);
             let verb = verb_of(deferred, at);
-            match self.port.post(self.loopback, &mut vec![WorkRequest { id, verb }]) {
+            let result = match self.loopback() {
+                Some(endpoint) => self.port.post(endpoint, &mut vec![WorkRequest { id, verb }]),
+                None => Err(PostError::Broken),
+            };
+            match result {
                 Ok(()) => posted = true,
                 Err(PostError::Full { .. }) => return posted,
                 Err(error) => {
-                    tracing::error!(%error, "an operation on a cell cannot be posted");
                     self.deferrals.unposted.pop_front();
-                    self.on_cell(id, Status::Flushed, 0);
+                    self.not_posted(id, error);
                     return true;
                 }
             }
@@ -191,6 +194,13 @@ impl Worker {
             _ => Unmet::plain(Outcome::Busy),
         };
         self.finish_and_unpark(deferred.work, unmet);
+    }
+
+    /// The cell was not touched: whoever asked may ask again, an add as well.
+    fn not_posted(&mut self, id: WorkId, error: PostError) {
+        let Some(deferred) = self.deferrals.open.remove(&id) else { return };
+        tracing::debug!(worker = self.number, %error, stage = ?deferred.stage, "an operation on a cell cannot be posted");
+        self.finish_and_unpark(deferred.work, Unmet::plain(Outcome::Busy));
     }
 
     fn finish_and_unpark(&mut self, work: Work, outcome: Unmet) {

@@ -1,7 +1,7 @@
 //! Endpoints come and go.
 
 use super::connection::{Connection, SessionKey};
-use super::poll_loop::Worker;
+use super::poll_loop::{LOOPBACK_DEPTH, Worker};
 use super::{OpenError, OpenedEndpoint};
 use crate::metrics::count;
 use crate::refusals::Cause;
@@ -10,6 +10,10 @@ use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
 use sidewire_common::id::ClientId;
 use sidewire_common::limits::MESSAGE_CREDITS;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Pause before a loopback endpoint that could not be opened is tried again.
+const LOOPBACK_PAUSE: Duration = Duration::from_millis(100);
 
 impl Worker {
     pub(super) fn open_writer(&mut self, session: SessionKey, holder: u32, peer: &PeerInfo) -> Result<OpenedEndpoint, OpenError> {
@@ -115,13 +119,28 @@ impl Worker {
         });
     }
 
-    /// The executor of atomics failed under us; a new endpoint to it, and what was open is asked again.
-    pub(super) fn reopen_loopback(&mut self) {
-        tracing::error!(worker = self.number, "the loopback endpoint broke and is opened anew");
-        self.port.close(self.loopback);
-        match self.port.loopback(super::poll_loop::LOOPBACK_DEPTH) {
-            Ok(endpoint) => self.loopback = endpoint,
-            Err(error) => tracing::error!(%error, "no loopback endpoint; operations on cells will fail"),
+    /// The executor of atomics failed under us: a new endpoint to it is opened before the next operation on a cell.
+    pub(super) fn loopback_broke(&mut self) {
+        let Some(endpoint) = self.loopback.take() else { return };
+        tracing::error!(worker = self.number, "the loopback endpoint broke");
+        self.port.close(endpoint);
+    }
+
+    /// The endpoint to the executor of atomics, opened again if it is time: the device may have been without address or
+    /// link when it was last tried.
+    pub(super) fn loopback(&mut self) -> Option<EndpointId> {
+        if self.loopback.is_none() && Instant::now() >= self.loopback_at {
+            match self.port.loopback(LOOPBACK_DEPTH) {
+                Ok(endpoint) => {
+                    tracing::info!(worker = self.number, "the loopback endpoint is there again");
+                    self.loopback = Some(endpoint);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "no loopback endpoint; operations on cells are answered busy until there is one");
+                    self.loopback_at = Instant::now() + LOOPBACK_PAUSE;
+                }
+            }
         }
+        self.loopback
     }
 }

@@ -36,7 +36,10 @@ pub(super) struct Worker {
     pub number: u32,
     pub store: Arc<Store>,
     pub port: Box<dyn Port>,
-    pub loopback: EndpointId,
+    /// The way to the executor of atomics; `None` from when it broke until it could be opened again.
+    pub loopback: Option<EndpointId>,
+    /// Not before this is it tried to open it again.
+    pub loopback_at: Instant,
     pub memory: Memory,
     pub index: Index,
     pub heap: Heap,
@@ -91,7 +94,8 @@ impl Worker {
             number,
             heap: Heap::new(Arc::clone(store.pools())),
             port,
-            loopback,
+            loopback: Some(loopback),
+            loopback_at: Instant::now(),
             memory,
             index,
             connections: Connections::default(),
@@ -175,11 +179,12 @@ impl Worker {
     fn complete(&mut self, completion: Completion) {
         match completion.event {
             Event::Written { imm, bytes } => self.on_written(completion.endpoint, imm, bytes),
-            Event::Done { id, status, old } if completion.endpoint == self.loopback => self.on_cell(id, status, old),
-            Event::Done { .. } => {}
+            // Of a loopback endpoint that was closed too: what was open on it comes back as flushed. Sends of acks have
+            // ids of their own.
+            Event::Done { id, status, old } => self.on_cell(id, status, old),
             // No client of ours sends messages here.
-            Event::Message { .. } => self.violation(completion.endpoint, Cause::Message, "a message on a write endpoint"),
-            Event::Broken if completion.endpoint == self.loopback => self.reopen_loopback(),
+Event::Message { .. } => self.violation(completion.endpoint, Cause::Message, "a message on a write endpoint"),
+            Event::Broken if self.loopback == Some(completion.endpoint) => self.loopback_broke(),
             Event::Broken => self.broken(completion.endpoint),
         }
     }
