@@ -149,6 +149,8 @@ struct Beater {
     endpoint: Option<EndpointId>,
     reopen_at: BootInstant,
     backoff: Backoff,
+    /// Whether a beat was answered over the endpoint: from then on it is opened again at once should it break.
+    has_answered: bool,
     number: u64,
     sent: VecDeque<(u64, BootInstant)>,
     beat_at: BootInstant,
@@ -173,6 +175,7 @@ impl Beater {
             endpoint: None,
             reopen_at: now,
             backoff: Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX),
+            has_answered: true,
             number: 0,
             sent: VecDeque::new(),
             beat_at: now,
@@ -259,10 +262,7 @@ impl Beater {
 
     fn reopen(&mut self, shared: &Shared, now: BootInstant) -> Result<(), String> {
         match self.open(shared, self.attached.lease.left(now)) {
-            Ok(()) => {
-                self.backoff = Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX);
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(Error::LeaseLapsed) => Err(UNKNOWN.into()),
             Err(error) => {
                 tracing::debug!(%error, "the heartbeat's endpoint could not be opened");
@@ -324,7 +324,8 @@ impl Beater {
     fn break_endpoint(&mut self) {
         if let Some(endpoint) = self.endpoint.take() {
             self.port.close(endpoint);
-            self.reopen_at = BootInstant::now();
+            let pause = if std::mem::take(&mut self.has_answered) { Duration::ZERO } else { self.backoff.pause() };
+            self.reopen_at = BootInstant::now().plus(pause);
         }
     }
 
@@ -382,6 +383,9 @@ impl Beater {
     }
 
     fn renew(&mut self, answer: &Answer, received: BootInstant) {
+        if !self.has_answered {
+            (self.has_answered, self.backoff) = (true, Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX));
+        }
         let Some(at) = self.sent.iter().position(|(number, _)| *number == answer.number) else { return };
         let (_, sent) = self.sent[at];
         self.sent.drain(..=at);

@@ -91,20 +91,25 @@ impl<'a> RawFabric<'a> {
         self.atomic(false)
     }
 
-    /// Breaks the read connection as a wrong key would: a Read of memory that no region holds. The session rebuilds it
-    /// by itself. For tests of recovery.
+    /// Breaks the read connection as a wrong key would: a Read of memory that no region holds. Gives the error with
+    /// which it ended. The session rebuilds the connection by itself. For tests of recovery.
     ///
     /// # Errors
     /// When the session has no connection to break.
-    pub fn break_reads(&self) -> Result<(), Error> {
+    pub fn break_reads(&self) -> Result<Error, Error> {
         let core = self.session.core();
         core.driver.borrow_mut().run_bad_read(core.deadline())
     }
 
-    /// Breaks the write connections, whatever is in flight on them. The session rebuilds them by itself and resolves
-    /// the writes that were open. For tests of recovery.
-    pub fn break_writes(&self) {
-        self.session.core().driver.borrow_mut().break_writers();
+    /// Breaks the write connection to the first worker as a wrong key would, whatever is in flight on it: a Write to
+    /// memory that no region holds. Gives the error with which it ended. The session rebuilds the connection by itself
+    /// and resolves the writes that were open. For tests of recovery.
+    ///
+    /// # Errors
+    /// When the session has no connection to break.
+    pub fn break_writes(&self) -> Result<Error, Error> {
+        let core = self.session.core();
+        core.driver.borrow_mut().run_bad_write(core.deadline())
     }
 
     fn atomic(&self, add: bool) -> Result<(), Error> {

@@ -46,6 +46,8 @@ impl Driver {
         });
         if !status.is_ok() {
             self.on_failed(endpoint, status);
+        } else if self.reader.endpoint == Some(endpoint) {
+            self.reader.answered();
         }
         if let Purpose::Request { worker, sequence } = purpose {
             if let Some(image) = buffer {

@@ -36,12 +36,22 @@ pub(super) struct Reader {
     pub endpoint: Option<EndpointId>,
     pub open_at: BootInstant,
     pub backoff: Backoff,
+    /// Whether a work request has ended well on it: from then on it is opened again at once should it break.
+    pub has_answered: bool,
 }
 
 impl Reader {
     /// One that was just connected.
     pub fn connected(endpoint: EndpointId) -> Self {
-        Self { endpoint: Some(endpoint), open_at: BootInstant::now(), backoff: backoff() }
+        Self { endpoint: Some(endpoint), open_at: BootInstant::now(), backoff: backoff(), has_answered: true }
+    }
+
+    /// A work request has ended well.
+    #[inline]
+    pub fn answered(&mut self) {
+        if !self.has_answered {
+            (self.has_answered, self.backoff) = (true, backoff());
+        }
     }
 
     /// Whether it must be opened again.
@@ -51,7 +61,7 @@ impl Reader {
     }
 }
 
-fn backoff() -> Backoff {
+pub(super) fn backoff() -> Backoff {
     Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX)
 }
 
@@ -236,6 +246,10 @@ impl Driver {
     pub(super) fn break_reader(&mut self) {
         let Some(endpoint) = self.reader.endpoint.take() else { return };
         self.port.close(endpoint);
+        // Not at once if the last one has not brought a single answer: what broke it would break the next as well.
+        if !std::mem::take(&mut self.reader.has_answered) {
+            self.reader.open_at = BootInstant::now().plus(self.reader.backoff.pause());
+        }
         self.room = 0;
         self.take_chain_back();
         self.client.shared.suspect();
@@ -251,7 +265,7 @@ impl Driver {
         let Some(limit) = self.may_block() else { return };
         match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, limit) {
             Ok(endpoint) => {
-                self.reader = Reader::connected(endpoint);
+                self.reader.endpoint = Some(endpoint);
                 self.room = self.port.room(endpoint);
             }
             Err(error) => {
@@ -281,6 +295,9 @@ impl Driver {
         let Some(endpoint) = slot.endpoint.take() else { return };
         slot.staging = None;
         slot.broken = true;
+        if !std::mem::take(&mut slot.has_answered) {
+            slot.open_at = BootInstant::now().plus(slot.backoff.pause());
+        }
         self.port.close(endpoint);
         self.client.shared.suspect();
     }
@@ -304,7 +321,7 @@ impl Driver {
         let slot = &mut self.writers[worker];
         match opened {
             Ok((endpoint, Some(staging))) if staging.bytes >= wanted_bytes => {
-                (slot.endpoint, slot.staging, slot.backoff) = (Some(endpoint), Some(staging), backoff());
+                (slot.endpoint, slot.staging) = (Some(endpoint), Some(staging));
                 if std::mem::take(&mut slot.broken) {
                     self.resolve_open(worker);
                 }
@@ -364,6 +381,7 @@ pub(super) fn writers(attached: &Attached) -> Vec<WriterSlot> {
         open_at: BootInstant::from_nanos(0),
         ask_at: BootInstant::from_nanos(0),
         backoff: backoff(),
+        has_answered: true,
     };
     (0..attached.terms.worker_count).map(slot).collect()
 }

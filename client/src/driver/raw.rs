@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::in_flight::{Machine, Posted, Purpose, Sink};
 use crate::op::{Done, Want, WriteOp};
 use crate::slab::SlabKey;
-use sidewire_common::fabric::{RemoteAddr, Verb, WorkId, WorkRequest};
+use sidewire_common::fabric::{EndpointId, RemoteAddr, Verb, WorkId, WorkRequest};
 use sidewire_common::layout::counter_cell::CELL_BYTES;
 use sidewire_common::layout::record::{Kind, UNIT_BYTES};
 use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request};
@@ -14,6 +14,16 @@ use std::time::Duration;
 
 /// A key for operations that have none; its hash decides which worker is used.
 const NO_KEY: &[u8] = b"raw";
+/// Memory that no region holds, under a key that nobody was given.
+const NOWHERE: RemoteAddr = RemoteAddr { addr: 0, rkey: u32::MAX >> 1 };
+
+/// The error of work that cannot end well.
+fn refused(ended: Result<Done, Error>) -> Result<Error, Error> {
+    match ended {
+        Ok(_) => Err(Error::Layout { reason: "memory that no region holds was reached".into() }),
+        Err(error) => Ok(error),
+    }
+}
 
 impl Driver {
     fn begin_raw(&mut self, completions: u32, deadline: Duration) -> Result<SlabKey, Error> {
@@ -73,26 +83,27 @@ impl Driver {
     ///
     /// # Errors
     /// When there is no read endpoint.
-    pub fn run_bad_read(&mut self, deadline: Duration) -> Result<(), Error> {
+    pub fn run_bad_read(&mut self, deadline: Duration) -> Result<Error, Error> {
         self.turn();
         if self.reader.endpoint.is_none() || self.room == 0 {
             return Err(Error::Full);
         }
         let name = self.begin_raw(1, deadline)?;
         let buffer = self.buffers.take(UNIT_BYTES)?;
-        let nowhere = RemoteAddr { addr: 0, rkey: u32::MAX >> 1 };
-        self.chain_read(name, Purpose::Raw, buffer, nowhere, UNIT_BYTES);
-        match self.run(name) {
-            Ok(_) => Err(Error::Layout { reason: "a read of memory that no region holds was answered".into() }),
-            Err(_) => Ok(()),
-        }
+        self.chain_read(name, Purpose::Raw, buffer, NOWHERE, UNIT_BYTES);
+        refused(self.run(name))
     }
 
-    /// Closes all write endpoints.
-    pub fn break_writers(&mut self) {
-        for worker in 0..self.writers.len() {
-            self.break_writer(worker);
-        }
+    /// A write that the server's memory refuses.
+    ///
+    /// # Errors
+    /// When there is no write endpoint.
+    pub fn run_bad_write(&mut self, deadline: Duration) -> Result<Error, Error> {
+        self.turn();
+        let Some(endpoint) = self.writers[0].endpoint else { return Err(Error::Full) };
+        let name = self.begin_raw(1, deadline)?;
+        self.post_raw_write(name, endpoint, NOWHERE, UNIT_BYTES)?;
+        refused(self.run(name))
     }
 
     /// The cell of a counter that this session has used.
@@ -114,6 +125,15 @@ impl Driver {
         let span = slot.books.take_space(bytes).ok_or(Error::Full)?;
         let to = staging.at(u64::from(span.unit) * UNIT_BYTES as u64, bytes as u64).ok_or(Error::Full)?;
         let name = self.begin_raw(1, deadline)?;
+        self.post_raw_write(name, endpoint, to, bytes)?;
+        let result = self.run(name);
+        if result.is_ok() {
+            self.writers[0].books.give_space_back(span);
+        }
+        result
+    }
+
+    fn post_raw_write(&mut self, name: SlabKey, endpoint: EndpointId, to: RemoteAddr, bytes: usize) -> Result<(), Error> {
         let mut buffer = self.buffers.take(bytes)?;
         let (work, entry) = self.posted.take(|| None);
         let id = WorkId(work.raw());
@@ -134,11 +154,7 @@ impl Driver {
             self.break_writer(0);
             self.finish(name, Err(Error::Full));
         }
-        let result = self.run(name);
-        if result.is_ok() {
-            self.writers[0].books.give_space_back(span);
-        }
-        result
+        Ok(())
     }
 
     /// A raw request that the worker answers without looking at the index.

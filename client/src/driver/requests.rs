@@ -31,6 +31,16 @@ pub(crate) struct WriterSlot {
     pub open_at: BootInstant,
     pub ask_at: BootInstant,
     pub backoff: Backoff,
+    /// Whether a message has come over it: from then on it is opened again at once should it break.
+    pub has_answered: bool,
+}
+
+impl WriterSlot {
+    fn answered(&mut self) {
+        if !self.has_answered {
+            (self.has_answered, self.backoff) = (true, super::link::backoff());
+        }
+    }
 }
 
 impl Driver {
@@ -170,6 +180,7 @@ impl Driver {
         };
         match ack::decode(&message[..length]) {
             Ok(acks) => {
+                self.writers[worker].answered();
                 for ack in acks {
                     let (known, progress) = self.writers[worker].books.on_ack(ack);
                     if !known {

@@ -6,11 +6,12 @@ use super::{OpenError, OpenedEndpoint};
 use crate::metrics::count;
 use crate::refusals::Cause;
 use crossbeam::channel::Sender;
+use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
 use sidewire_common::id::ClientId;
 use sidewire_common::limits::MESSAGE_CREDITS;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pause before a loopback endpoint that could not be opened is tried again.
 const LOOPBACK_PAUSE: Duration = Duration::from_millis(100);
@@ -129,7 +130,7 @@ impl Worker {
     /// The endpoint to the executor of atomics, opened again if it is time: the device may have been without address or
     /// link when it was last tried.
     pub(super) fn loopback(&mut self) -> Option<EndpointId> {
-        if self.loopback.is_none() && Instant::now() >= self.loopback_at {
+        if self.loopback.is_none() && BootInstant::now() >= self.loopback_at {
             match self.port.loopback(LOOPBACK_DEPTH) {
                 Ok(endpoint) => {
                     tracing::info!(worker = self.number, "the loopback endpoint is there again");
@@ -137,7 +138,7 @@ impl Worker {
                 }
                 Err(error) => {
                     tracing::error!(%error, "no loopback endpoint; operations on cells are answered busy until there is one");
-                    self.loopback_at = Instant::now() + LOOPBACK_PAUSE;
+                    self.loopback_at = BootInstant::now().plus(LOOPBACK_PAUSE);
                 }
             }
         }

@@ -39,7 +39,7 @@ pub(super) struct Worker {
     /// The way to the executor of atomics; `None` from when it broke until it could be opened again.
     pub loopback: Option<EndpointId>,
     /// Not before this is it tried to open it again.
-    pub loopback_at: Instant,
+    pub loopback_at: BootInstant,
     pub memory: Memory,
     pub index: Index,
     pub heap: Heap,
@@ -95,7 +95,7 @@ impl Worker {
             heap: Heap::new(Arc::clone(store.pools())),
             port,
             loopback: Some(loopback),
-            loopback_at: Instant::now(),
+            loopback_at: BootInstant::now(),
             memory,
             index,
             connections: Connections::default(),
@@ -183,7 +183,7 @@ impl Worker {
             // ids of their own.
             Event::Done { id, status, old } => self.on_cell(id, status, old),
             // No client of ours sends messages here.
-Event::Message { .. } => self.violation(completion.endpoint, Cause::Message, "a message on a write endpoint"),
+            Event::Message { .. } => self.violation(completion.endpoint, Cause::Message, "a message on a write endpoint"),
             Event::Broken if self.loopback == Some(completion.endpoint) => self.loopback_broke(),
             Event::Broken => self.broken(completion.endpoint),
         }
