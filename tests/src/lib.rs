@@ -9,6 +9,7 @@
 //!   freeze     single threads of a server, stopped
 //!   gauges     what a server holds for its clients, what a process holds open
 //!   history    what clients did and saw, and whether any order of it explains all
+//!   cable      two devices of the lab and the link between them, to be cut
 //!   intruder   a client without the library, to do what the library never does
 //!   raw_shm    the same for the shm fabric alone: its door and its memory, in bytes
 //!   fuzz       every decoder, with what must hold of its answers
@@ -34,11 +35,13 @@
 //! | 7, 9 a counter's sum is that of its acked adds | `counters` | a counter is deleted without being frozen; its cell serves another at once |
 //! | 8 tokens rise, over restarts too | `locks` | a life's tokens begin at 0 |
 //! | 1 to 4, 8, 9 side by side, under kills and stops | `chaos` | a client that goes on with what it had sent to the life before |
-//! | 11 every call ends by its deadline | `frozen`, `deadlines`, `restart` | each key of a multi_get waits as long as all before it; a connect or detach has a limit of its own |
+//! | 11 every call ends by its deadline | `frozen`, `deadlines`, `restart`, `outage` | each key of a multi_get waits as long as all before it; a connect or detach has a limit of its own |
+//! | 11 what broke comes back by itself | `outage` | a worker's way to its cells is opened again once only; a connection that breaks is opened at once for ever |
 //! | 12 a hostile client harms itself only | `hostile`, `rights`, `fuzz` | an announced length is not compared with the header's |
 //! | 13 what a dead client held comes back | `recovery`, `locks`, `restart` | the sweep frees no lock |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
 
+pub mod cable;
 pub mod child;
 pub mod freeze;
 pub mod fuzz;

@@ -22,6 +22,7 @@ pub struct ServerBuilder {
     workers: u32,
     cells: u32,
     listen: Option<String>,
+    device: Option<String>,
     more: Vec<String>,
 }
 
@@ -33,6 +34,7 @@ impl Default for ServerBuilder {
             workers: 1,
             cells: 1024,
             listen: None,
+            device: setting::device(),
             more: Vec::new(),
         }
     }
@@ -67,6 +69,13 @@ impl ServerBuilder {
         self
     }
 
+    /// `--listen` at this address, and the device that carries it, instead of those under test.
+    #[must_use]
+    pub fn on(mut self, address: &str, device: &str) -> Self {
+        (self.listen, self.device) = (Some(format!("{address}:0")), Some(device.into()));
+        self
+    }
+
     /// Any other arguments.
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {
@@ -81,8 +90,8 @@ impl ServerBuilder {
         command.args(["--listen", &listen, "--fabric", &setting::fabric().to_string(), "--memory", &self.memory]);
         command.args(["--lease", &lease, "--workers", &self.workers.to_string(), "--cells", &self.cells.to_string()]);
         command.args(["--hugepages", "off", "--pin", "off"]);
-        if let Some(device) = setting::device() {
-            command.args(["--device", &device]);
+        if let Some(device) = &self.device {
+            command.args(["--device", device]);
         }
         command.args(&self.more);
         command
