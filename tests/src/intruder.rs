@@ -30,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Attached {
     runtime: tokio::runtime::Runtime,
     control: SessionClient<Channel>,
+    address: String,
     /// Its identity.
     pub id: ClientId,
     /// What the server told.
@@ -61,7 +62,15 @@ impl Attached {
     /// What the server says.
     pub fn leave(&mut self) -> Result<(), tonic::Status> {
         let request = v1::DetachRequest { client_id: self.id.to_bytes().to_vec(), incarnation: self.reply.incarnation };
-        self.ask(async |control| control.detach(request).await).map(|_| ())
+        let address = format!("http://{}", self.address);
+        self.ask(async |control| {
+            // The old connection may be gone: nobody drove it for a while.
+            if let Ok(new) = SessionClient::connect(address).await {
+                *control = new;
+            }
+            control.detach(request).await
+        })
+        .map(|_| ())
     }
 
     /// Attaches.
@@ -86,7 +95,7 @@ impl Attached {
                 Ok::<_, Box<dyn std::error::Error>>((control, reply))
             })
             .expect("the server admits everybody");
-        Self { runtime, control, id, reply }
+        Self { runtime, control, address: address.to_owned(), id, reply }
     }
 
     /// The server's regions.

@@ -53,6 +53,11 @@ pub fn run(line: &[u8]) -> bool {
                 word.as_bytes().iter().for_each(|byte| write!(again, "\\x{byte:02x}").expect("a string takes all"));
             }
             assert_eq!(kvctl::understand(again.as_bytes()).as_ref(), Ok(&words), "written as {again}");
+            // Within single quotes everything is itself.
+            if words.iter().all(|word| !word.as_bytes().contains(&b'\'')) {
+                let quoted: Vec<_> = words.iter().map(|word| [b"'", word.as_bytes(), b"'"].concat()).collect();
+                assert_eq!(kvctl::understand(&quoted.join(&b' ')).as_ref(), Ok(&words), "in single quotes");
+            }
             assert!(words.iter().map(|word| word.len()).sum::<usize>() <= line.len(), "more than was written");
             !words.is_empty()
         }

@@ -21,7 +21,7 @@ fn beat_of(intruder: &Intruder, number: u64) -> Beat {
 
 fn hear(intruder: &mut Intruder, end: EndpointId) -> Option<Answer> {
     loop {
-        match intruder.hear(end, setting::patience(Duration::from_secs(5))) {
+        match probed(intruder, end) {
             Heard::Message(message) => {
                 let answer = Answer::decode(&message).expect("an honest answer");
                 // What is told unasked is no answer.
@@ -33,6 +33,22 @@ fn hear(intruder: &mut Intruder, end: EndpointId) -> Option<Answer> {
             Heard::Nothing => panic!("neither an answer nor the end"),
         }
     }
+}
+
+/// Verbs tell nobody that the peer has closed its end: a message that nothing confirms does.
+fn probed(intruder: &mut Intruder, end: EndpointId) -> Heard {
+    if setting::is_verbs() {
+        let heard = intruder.hear(end, Duration::from_millis(500));
+        if heard != Heard::Nothing {
+            return heard;
+        }
+        // One that is right: an end that is not closed would answer it.
+        let probe = beat_of(intruder, 1).encode();
+        if !intruder.send(end, &probe).is_ok() {
+            return Heard::Broken;
+        }
+    }
+    intruder.hear(end, setting::patience(Duration::from_secs(5)))
 }
 
 #[test]

@@ -265,6 +265,8 @@ fn attachments_without_end() {
     expect::<()>("one too many", Err(refusal.expect("a limit")), Code::ResourceExhausted, "clients-max");
     scene.neighbour_goes_on();
     let incarnation = attached.reply.incarnation;
+    // A connection that nobody drives is closed after a while: a new one.
+    control = runtime.block_on(SessionClient::connect(format!("http://{}", scene.address()))).unwrap();
     for client_id in ids {
         runtime.block_on(control.detach(v1::DetachRequest { client_id, incarnation })).unwrap();
     }

@@ -10,7 +10,7 @@ use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, Request
 use sidewire_common::limits::TTL_MS_MAX;
 use sidewire_tests::intruder::{Heard, Intruder};
 use sidewire_tests::setting;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What must become of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
     }
 
     pub fn answer(&mut self) -> Option<Ack> {
-        match self.intruder.hear(self.writer, patience()) {
+        match self.hear() {
             Heard::Message(message) => {
                 let acks: Vec<Ack> = ack::decode(&message).expect("an honest answer").collect();
                 assert_eq!(acks.len(), 1, "one request, one answer");
@@ -68,6 +68,24 @@ impl<'a> Line<'a> {
             }
             Heard::Broken => None,
             Heard::Nothing => panic!("neither an answer nor the end"),
+        }
+    }
+
+    /// Verbs tell nobody that the peer has closed its end: a write that nothing confirms does.
+    fn hear(&mut self) -> Heard {
+        if !setting::is_verbs() {
+            return self.intruder.hear(self.writer, patience());
+        }
+        let until = Instant::now() + patience();
+        loop {
+            let heard = self.intruder.hear(self.writer, Duration::from_millis(200));
+            if heard != Heard::Nothing || Instant::now() >= until {
+                return heard;
+            }
+            let to = self.ring.base.plus(self.ring.bytes - 64);
+            if !self.intruder.run(self.writer, &[0; 8], |from| Verb::Write { from, to }).is_ok() {
+                return Heard::Broken;
+            }
         }
     }
 
