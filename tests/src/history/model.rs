@@ -110,7 +110,8 @@ impl Slot {
             }),
             Call::BreakLock { .. } => match (op.outcome, self.held) {
                 (Outcome::Found(true) | Outcome::Unknown, Held::Lock(_)) => Some(self.holding(Held::Lock(Hold::Free))),
-                (Outcome::Found(false), Held::Absent) => Some(self),
+                // Whoever takes a lock that there is not makes it first, free: it can be broken then.
+                (Outcome::Found(_), Held::Absent) => Some(self),
                 _ => None,
             },
         }

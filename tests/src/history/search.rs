@@ -5,7 +5,7 @@
 //! it, after any others that are open. What has no effect where it fits is placed at once. A call of which nobody knows may
 //! be placed at any time or never; a configuration that reached the same state with fewer of them stands for both.
 
-use super::event::Outcome;
+use super::event::{Call, Outcome};
 use super::model::State;
 use super::prepare::{Group, Op};
 use std::collections::HashMap;
@@ -152,6 +152,10 @@ impl Search<'_, '_> {
     fn place_looks(&self, one: &mut Configuration, now: u64) {
         for (at, op) in self.open.iter().enumerate() {
             let Some(op) = op.filter(|_| one.placed & (1 << at) == 0) else { continue };
+            // A lock that is free now may be broken when it is held, later.
+            if matches!(self.ops[op].call, Call::BreakLock { .. }) {
+                continue;
+            }
             if one.state.after(&self.ops[op], now).is_some_and(|state| state == one.state) {
                 one.placed |= 1 << at;
             }

@@ -79,6 +79,11 @@ impl Worker {
 
     pub(super) fn lock_state(&mut self) {
         let key = self.keys.lock();
+        if self.rng.random_ratio(1, 2) {
+            let call = Call::BreakLock { key: key.clone() };
+            drop(self.note(call, |w| w.session.break_lock(key.as_bytes()), observed::found));
+            return;
+        }
         let call = Call::LockState { key: key.clone() };
         drop(self.note(call, |w| w.session.lock_state(key.as_bytes()), observed::lock_state));
     }

@@ -52,7 +52,9 @@ pub struct Plan {
     pub reads: u32,
     /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// The longest that a straggling completion takes.
+    /// One completion in so many straggles.
+    pub straggler_one_in: u32,
+    /// The longest that one takes.
     pub straggler_max: u64,
 }
 
@@ -81,6 +83,7 @@ impl Plan {
             values: [1, 1, 2, 5][rng.random_range(0..4)],
             reads: [0, 0, 40, 75][rng.random_range(0..4)],
             faults,
+            straggler_one_in: if rng.random_ratio(1, 4) { 25 } else { 400 },
             straggler_max: if rng.random_ratio(1, 4) { 40 * MILLISECOND } else { 2 * MILLISECOND },
         }
     }
@@ -137,10 +140,10 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, shape, sessions, calls, fills, values, reads, faults, straggler_max } = self;
+        let Self { seed, shape, sessions, calls, fills, values, reads, faults, straggler_one_in, straggler_max } = self;
         writeln!(
             f,
-            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each on {values} values, {reads} % reads, fills {fills}, stragglers {straggler_max} ns"
+            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each on {values} values, {reads} % reads, fills {fills}, stragglers 1 in {straggler_one_in} up to {straggler_max} ns"
         )?;
         faults.iter().try_for_each(|fault| writeln!(f, "  at {:>9} ns {:?}", fault.at, fault.what))
     }

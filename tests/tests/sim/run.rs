@@ -82,7 +82,7 @@ struct Stage {
 /// What was wrong, for people.
 pub fn run(plan: &Plan) -> Result<Figures, String> {
     let world = World::new(plan.seed);
-    world.set_straggler_max(plan.straggler_max);
+    world.set_stragglers(plan.straggler_one_in, plan.straggler_max);
     let stage = Arc::new(Stage {
         line: Line::default(),
         book: Book::default(),

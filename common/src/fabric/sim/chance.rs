@@ -11,20 +11,21 @@ pub(super) struct Dice {
     rng: SmallRng,
     /// The longest that a rare straggler takes.
     pub(super) straggler_max: u64,
+    /// One way in so many is one.
+    pub(super) straggler_one_in: u32,
 }
 
-/// One in so many takes long, one in so many very long.
+/// One way in so many takes long.
 const SLOW_ONE_IN: u32 = 24;
-const STRAGGLER_ONE_IN: u32 = 400;
 
 impl Dice {
     pub(super) fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), straggler_max: 3_000_000 }
+        Self { rng: SmallRng::seed_from_u64(seed), straggler_max: 3_000_000, straggler_one_in: 400 }
     }
 
     /// A way through the network or the kernel.
     pub(super) fn latency(&mut self) -> u64 {
-        if self.one_in(STRAGGLER_ONE_IN) {
+        if self.one_in(self.straggler_one_in) {
             return self.below(self.straggler_max);
         }
         if self.one_in(SLOW_ONE_IN) {

@@ -67,9 +67,9 @@ impl World {
         .unwrap_or(false)
     }
 
-    /// The longest time that a straggling completion or wake-up takes, nanoseconds.
-    pub fn set_straggler_max(&self, nanos: u64) {
-        with(|state| state.dice.straggler_max = nanos);
+    /// One completion or wake-up in `one_in` straggles, for at most so many nanoseconds.
+    pub fn set_stragglers(&self, one_in: u32, nanos: u64) {
+        with(|state| (state.dice.straggler_one_in, state.dice.straggler_max) = (one_in, nanos));
     }
 }
 
