@@ -96,17 +96,16 @@ impl Driver {
 
     /// Sleeps until something has come, a paused operation is due, or `limit` is over. True when it was woken by hand.
     pub fn sleep(&mut self, now: BootInstant, limit: Duration) -> bool {
+        if !self.alive {
+            self.wait_for_a_life(now, limit.min(GONE_PAUSE));
+            return false;
+        }
         let due = self.delayed.iter().map(|(at, _)| at.since(now)).min().unwrap_or(SLEEP_MAX);
         let mut pause = limit.min(SLEEP_MAX).min(due);
         if self.reader.is_broken() || self.writers.iter().any(|w| w.broken || w.books.has_busy()) {
             pause = pause.min(DEADLINES_PERIOD);
         }
         if pause.is_zero() {
-            return false;
-        }
-        if !self.alive {
-            self.client.shared.hurry();
-            self.client.shared.wait_attached(pause.min(GONE_PAUSE));
             return false;
         }
         match self.port.sleep(pause) {
@@ -116,6 +115,15 @@ impl Driver {
                 sidewire_common::host::sleep(pause);
                 false
             }
+        }
+    }
+
+    /// Sleeps while the session is bound to no attachment: until there is one, then until it may try to move again.
+    fn wait_for_a_life(&mut self, now: BootInstant, limit: Duration) {
+        self.client.shared.hurry();
+        if self.client.shared.wait_attached(limit) {
+            // There is one, and the last attempt to move to it has failed.
+            sidewire_common::host::sleep(self.move_at.since(now).min(limit));
         }
     }
 
