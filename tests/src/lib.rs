@@ -23,7 +23,7 @@
 //!
 //! # Which test fails when an invariant is broken
 //!
-//! Each mutation was made once, seen to fail the test named, and taken back.
+//! Each mutation was made once, seen to fail the test named, and taken back; *not yet* says where that is still to be done.
 //!
 //! | invariant | test | a mutation that it catches |
 //! | --- | --- | --- |
@@ -36,9 +36,11 @@
 //! | 8 tokens rise, over restarts too | `locks` | a life's tokens begin at 0 |
 //! | 1 to 4, 8, 9 side by side, under kills and stops | `chaos` | a client that goes on with what it had sent to the life before |
 //! | 11 every call ends by its deadline | `frozen`, `deadlines`, `restart`, `outage` | each key of a multi_get waits as long as all before it; a connect or detach has a limit of its own |
-//! | 11 what broke comes back by itself | `outage` | a worker's way to its cells is opened again once only; a connection that breaks is opened at once for ever |
+//! | 11 what broke comes back by itself | `outage` | *not yet*: a worker's way to its cells is opened again once only; a connection that breaks is opened at once for ever |
 //! | 12 a hostile client harms itself only | `hostile`, `rights`, `fuzz` | an announced length is not compared with the header's |
 //! | 13 what a dead client held comes back | `recovery`, `locks`, `restart` | the sweep frees no lock |
+//! | 1 to 4, 9 on any schedule | `sim` | the tag of a state, or the checksum, is not compared; absence from a cached record; *moved* never stored; a directory entry before its children; a cell serves another at once |
+//! | the orders of publication, epochs | `sim` | *not yet* within 3,000 schedules: born live; state before slot; a segment or an epoch not awaited |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
 
 pub mod cable;
