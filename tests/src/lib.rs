@@ -39,8 +39,8 @@
 //! | 11 what broke comes back by itself | `outage` | *not yet*: a worker's way to its cells is opened again once only; a connection that breaks is opened at once for ever |
 //! | 12 a hostile client harms itself only | `hostile`, `rights`, `fuzz` | an announced length is not compared with the header's |
 //! | 13 what a dead client held comes back | `recovery`, `locks`, `restart` | the sweep frees no lock |
-//! | 1 to 4, 9 on any schedule | `sim` | the tag of a state, or the checksum, is not compared; a record born live (seed 2489); absence from a cached record; *moved* never stored; a directory entry before its children; a cell serves another at once |
-//! | the orders of publication, epochs | `sim` | *not yet* within 3,000 schedules: state before slot; a segment or an epoch not awaited |
+//! | 1 to 4, 9 on any schedule | `sim` | the tag of a state, or the checksum, is not compared; a record born live (seed 2489); state before slot on insert (seed 3978); absence from a cached record; *moved* never stored; a directory entry before its children; a cell serves another at once |
+//! | the orders of publication, epochs | `sim` | *not yet* within 3,000 schedules: two live records on update; a segment or an epoch not awaited |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
 
 pub mod cable;
