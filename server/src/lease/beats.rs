@@ -21,8 +21,9 @@ struct End {
 /// All beat endpoints of the lease thread's port.
 #[derive(Default)]
 pub(super) struct Beats {
-    ends: BTreeMap<EndpointId, End>,
-    by_client: HashMap<ClientId, EndpointId>,
+    ends: HashMap<EndpointId, End>,
+    // Ordered, since it is walked.
+    by_client: BTreeMap<ClientId, EndpointId>,
     sends: u64,
 }
 

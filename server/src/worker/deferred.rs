@@ -11,7 +11,7 @@ use sidewire_common::layout::counter_cell::{self, CounterState};
 use sidewire_common::layout::lock_word::{LockState, LockWord};
 use sidewire_common::layout::record::Kind;
 use sidewire_common::layout::request::RequestField;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// What is being done to a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ const MISSES_MAX: u32 = 4096;
 /// Deferred and parked work.
 #[derive(Default)]
 pub(super) struct Deferrals {
-    open: BTreeMap<WorkId, Deferred>,
+    open: HashMap<WorkId, Deferred>,
     unposted: VecDeque<WorkId>,
     /// By key: what waits until the open write of the key has ended.
     parked: HashMap<u64, VecDeque<Work>>,

@@ -24,6 +24,8 @@ use std::time::Instant;
 
 /// Schedules of one test run.
 const SCHEDULES: u64 = 1200;
+/// Schedules that are run twice, unless one is named.
+const REPLAYED: u64 = 40;
 /// Attempts at a smaller schedule that shows the same.
 const SHRINK_MAX: usize = 60;
 /// Schedules between two lines of a soak.
@@ -124,10 +126,12 @@ fn replay() {
     if std::env::var_os("SIM_LOG").is_some() {
         tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).with_test_writer().init();
     }
-    let plan = Plan::of(number("SEED").unwrap_or(1));
-    println!("{plan}");
-    let one = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
-    let other = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
-    assert_eq!((one.fingerprint, one.events), (other.fingerprint, other.events), "one seed, two runs");
-    println!("{one:?}");
+    let seeds = number("SEED").map_or(1..=REPLAYED, |seed| seed..=seed);
+    for plan in seeds.map(Plan::of) {
+        println!("{plan}");
+        let one = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
+        let other = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
+        assert_eq!((one.fingerprint, one.events), (other.fingerprint, other.events), "one seed, two runs: {plan}");
+        println!("{one:?}");
+    }
 }
