@@ -115,20 +115,27 @@ impl Worker {
 
     /// Writes down a call and its outcome.
     pub(super) fn note<T>(&mut self, call: Call, run: impl FnOnce(&Self) -> T, outcome: impl FnOnce(&T) -> Outcome) -> T {
+        let at = self.begun(call);
+        let result = run(self);
+        self.ended(at, outcome(&result));
+        result
+    }
+
+    /// Writes down that a call is made; its place in the book.
+    pub(super) fn begun(&self, call: Call) -> usize {
         let life = self.client.attachment().incarnation.0;
         let event = Event { client: self.number, invoked: time(), returned: None, call, outcome: Outcome::Unknown };
-        let at = {
-            let mut book = self.book.lock();
-            book.calls.push(Lived { event, life, until: None });
-            book.calls.len() - 1
-        };
-        let result = run(self);
+        let mut book = self.book.lock();
+        book.calls.push(Lived { event, life, until: None });
+        book.calls.len() - 1
+    }
+
+    /// Writes down what came of it.
+    pub(super) fn ended(&self, at: usize, outcome: Outcome) {
         let until = self.client.attachment().incarnation.0;
         let mut book = self.book.lock();
         let lived = &mut book.calls[at];
-        (lived.event.returned, lived.until) = (Some(time()), Some(until));
-        lived.event.outcome = outcome(&result);
-        result
+        (lived.event.returned, lived.until, lived.event.outcome) = (Some(time()), Some(until), outcome);
     }
 
     fn one(&mut self) {

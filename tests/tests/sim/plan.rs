@@ -58,7 +58,8 @@ pub struct Plan {
     pub straggler_max: u64,
 }
 
-const MILLISECOND: u64 = 1_000_000;
+/// Nanoseconds.
+pub const MILLISECOND: u64 = 1_000_000;
 /// Time in which faults happen.
 const FAULTS_WITHIN: u64 = 12 * MILLISECOND;
 

@@ -3,7 +3,7 @@
 use crate::client::{Book, DEADLINE, Notes, Worker, attach};
 use crate::cluster::{LEASE, Line};
 use crate::keys::Keys;
-use crate::plan::{Fault, Plan, What};
+use crate::plan::{Fault, MILLISECOND, Plan, What};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-const MILLISECOND: u64 = 1_000_000;
 /// Time for a server to start and for all clients to have finished; the longest that a fault lasts is far shorter.
 const START_MAX: u64 = 1_000 * MILLISECOND;
 const RUN_MAX: u64 = 120_000 * MILLISECOND;
@@ -52,8 +51,11 @@ impl Figures {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Client {
     process: ProcessId,
+    /// Its number in the history; a session counts a thousand more each.
+    number: u32,
     sessions: u32,
 }
 
@@ -68,7 +70,6 @@ struct Stage {
     next: Mutex<u32>,
     /// When clients died.
     ended: Mutex<HashMap<u32, u64>>,
-    numbers: Mutex<Vec<u32>>,
     /// When processes were stopped, and for how long.
     stops: Mutex<Vec<(u64, u64)>>,
     /// When the server was.
@@ -91,7 +92,6 @@ pub fn run(plan: &Plan) -> Result<Figures, String> {
         clients: Mutex::default(),
         next: Mutex::new(0),
         ended: Mutex::default(),
-        numbers: Mutex::default(),
         stops: Mutex::default(),
         server_stops: Mutex::default(),
         splits: Mutex::new(0),
@@ -123,12 +123,10 @@ impl Stage {
         };
         let process = world.process(&format!("client {number}"));
         let mut clients = stage.clients.lock();
-        let mut numbers = stage.numbers.lock();
         if index < clients.len() {
-            (clients[index], numbers[index]) = (Client { process, sessions }, number);
+            clients[index] = Client { process, number, sessions };
         } else {
-            clients.push(Client { process, sessions });
-            numbers.push(number);
+            clients.push(Client { process, number, sessions });
         }
         stage.book.lock().open.extend((0..sessions).map(|session| number + session * 1000));
         let there = Arc::clone(stage);
@@ -213,8 +211,7 @@ impl Stage {
     }
 
     fn replace_client(stage: &Arc<Self>, world: &World, index: usize) {
-        let Some((process, sessions)) = stage.clients.lock().get(index).map(|c| (c.process, c.sessions)) else { return };
-        let Some(number) = stage.numbers.lock().get(index).copied() else { return };
+        let Some(Client { process, number, sessions }) = stage.clients.lock().get(index).copied() else { return };
         world.kill(process);
         let mut book = stage.book.lock();
         for session in 0..sessions {

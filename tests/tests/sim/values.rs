@@ -3,9 +3,7 @@
 use crate::client::Worker;
 use rand::Rng;
 use sidewire::{Operation, Version, WriteOptions};
-use sidewire_common::fabric::sim::time;
-use sidewire_tests::history::lives::Lived;
-use sidewire_tests::history::{Call, Condition, Event, Outcome, observed};
+use sidewire_tests::history::{Call, Condition, Outcome, observed};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -79,36 +77,33 @@ impl Worker {
         let mut open = BTreeMap::new();
         for _ in 0..self.rng.random_range(2..8) {
             let key = self.keys.value(&mut self.rng);
-            let life = self.client.attachment().incarnation.0;
             let stamp = self.book.lock().stamp();
             let is_put = self.rng.random_ratio(1, 2);
             let value = observed::value(&key, stamp, self.bytes());
             let call = if is_put { Call::put(&key, stamp) } else { Call::Get { key: key.clone() } };
-            let event = Event { client: self.number, invoked: time(), returned: None, call, outcome: Outcome::Unknown };
             let operation = if is_put {
                 Operation::Put { key: key.as_bytes(), value: &value, options: WriteOptions::new() }
             } else {
                 Operation::Get { key: key.as_bytes() }
             };
-            let Ok(id) = self.session.submit(operation) else { continue };
-            let mut book = self.book.lock();
-            book.calls.push(Lived { event, life, until: None });
-            open.insert(id, (book.calls.len() - 1, key));
+            // Before it is submitted: a client that is killed right then may have sent it.
+            let at = self.begun(call);
+            match self.session.submit(operation) {
+                Ok(id) => drop(open.insert(id, (at, key))),
+                Err(error) => self.ended(at, observed::failed(&error)),
+            }
         }
         let mut finished = Vec::new();
         while self.session.wait(&mut finished).is_ok_and(|count| count > 0) {
             for (id, result) in finished.drain(..) {
                 let Some((at, key)) = open.remove(&id) else { continue };
-                let until = self.client.attachment().incarnation.0;
                 let outcome = match result {
                     Err(error) => observed::failed(&error),
                     Ok(sidewire::Outcome::Value(value)) => observed::got(&key, &Ok(value)),
                     Ok(sidewire::Outcome::Write(write)) => observed::put(&Ok(write)),
                     Ok(sidewire::Outcome::Sum(sum)) => Outcome::Number(sum),
                 };
-                let mut book = self.book.lock();
-                let lived = &mut book.calls[at];
-                (lived.event.returned, lived.until, lived.event.outcome) = (Some(time()), Some(until), outcome);
+                self.ended(at, outcome);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Queue pairs and the work requests in them.
 
-use crate::fabric::{EndpointId, RemoteAddr, Role, Status, Verb, WorkId};
+use crate::fabric::{EndpointId, RemoteAddr, Role, Verb, WorkId};
 use crate::memory::Lent;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -147,9 +147,4 @@ impl QueuePair {
             Role::WriteTarget { .. } | Role::Beat => matches!(verb, Verb::Send { .. }),
         }
     }
-}
-
-/// How a request that was in flight on a failed pair ends.
-pub(super) fn status_of(first: &mut Option<Status>) -> Status {
-    first.take().unwrap_or(Status::Flushed)
 }

@@ -1,7 +1,7 @@
 //! Between ports and queue pairs: posting, completions, messages, ends.
 
 use super::agenda::Event as Happening;
-use super::endpoint::{Progress, QueuePair, Request, Stage, Work, status_of};
+use super::endpoint::{Progress, QueuePair, Request, Stage, Work};
 use super::state::State;
 use crate::fabric::{Completion, EndpointId, Event, PostError, Status, Verb, WorkRequest};
 use crate::limits::MESSAGE_BYTES;
@@ -11,6 +11,11 @@ impl State {
     pub(super) fn pair_of(&mut self, port: u32, endpoint: EndpointId) -> Option<(u32, &mut QueuePair)> {
         let number = *self.ports.get(&port)?.pairs.get(&endpoint)?;
         self.pairs.get_mut(&number).map(|pair| (number, pair))
+    }
+
+    /// A work request of a pair that has not been answered.
+    pub(super) fn request(&mut self, number: u32, serial: u64) -> Option<&mut Request> {
+        self.pairs.get_mut(&number)?.request(serial)
     }
 
     pub(super) fn post(&mut self, port: u32, endpoint: EndpointId, chain: &mut Vec<WorkRequest<'_>>) -> Result<(), PostError> {
@@ -105,7 +110,7 @@ impl State {
         for request in requests {
             let event = match request.progress {
                 Progress::Answered => Event::Done { id: request.id, status: Status::Ok, old: request.old },
-                _ => Event::Done { id: request.id, status: status_of(&mut first), old: 0 },
+                _ => Event::Done { id: request.id, status: first.take().unwrap_or(Status::Flushed), old: 0 },
             };
             self.complete(port, endpoint, event);
         }

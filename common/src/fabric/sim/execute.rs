@@ -23,7 +23,7 @@ impl State {
         }
         let Some(peer) = pair.peer else { return };
         if self.is_cut_off(number, peer) {
-            return self.repeat(number, serial, Happening::Start { pair: number, serial });
+            return self.repeat(number, serial, Happening::Start { pair: number, serial }, Status::Unreachable);
         }
         let answers = self.pairs.get(&peer).is_some_and(|p| p.stage == Stage::Ready && p.peer == Some(number));
         if !answers {
@@ -56,11 +56,12 @@ impl State {
         }
     }
 
-    fn repeat(&mut self, number: u32, serial: u64, what: Happening) {
-        let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) else { return };
+    /// What was not answered is tried again, a few times; then the pair fails with `status`.
+    fn repeat(&mut self, number: u32, serial: u64, what: Happening, status: Status) {
+        let Some(request) = self.request(number, serial) else { return };
         request.retries += 1;
         if request.retries > RETRIES_MAX {
-            return self.fail(number, Status::Unreachable);
+            return self.fail(number, status);
         }
         let delay = self.dice.below(RETRY_PAUSE);
         self.later(delay, what);
@@ -77,7 +78,7 @@ impl State {
 
     /// Moves the next word, or some.
     pub(super) fn step_request(&mut self, number: u32, serial: u64) {
-        let left = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)).map(|request| request.pieces.len());
+        let left = self.request(number, serial).map(|request| request.pieces.len());
         let Some(left) = left else { return };
         let steps = if left > LONG { 1 + self.dice.below(24) as usize } else { 1 };
         for _ in 0..steps {
@@ -91,6 +92,7 @@ impl State {
 
     /// False when there was none left.
     fn move_piece(&mut self, number: u32, serial: u64) -> bool {
+        // Not by `request`, which would borrow the regions too.
         let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) else { return false };
         let Some(piece) = request.pieces.pop() else { return false };
         // A region that was deregistered in the middle of a transfer takes and gives nothing any more.
@@ -114,9 +116,9 @@ impl State {
     fn end_request(&mut self, number: u32, serial: u64) {
         if !self.take_effect(number, serial) {
             // No receive was posted for it: the NIC tries again.
-            return self.repeat_for_receive(number, serial);
+            return self.repeat(number, serial, Happening::Step { pair: number, serial }, Status::ReceiverNotReady);
         }
-        if let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) {
+        if let Some(request) = self.request(number, serial) {
             request.progress = Progress::Done;
             let held = request.holds_others();
             let delay = self.dice.latency();
@@ -126,16 +128,6 @@ impl State {
                 self.begin_next(number);
             }
         }
-    }
-
-    fn repeat_for_receive(&mut self, number: u32, serial: u64) {
-        let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) else { return };
-        request.retries += 1;
-        if request.retries > RETRIES_MAX {
-            return self.fail(number, Status::ReceiverNotReady);
-        }
-        let delay = self.dice.below(RETRY_PAUSE);
-        self.later(delay, Happening::Step { pair: number, serial });
     }
 
     /// Atomics, immediates, messages. False when the peer has no receive posted.
@@ -168,7 +160,7 @@ impl State {
 
     fn change(&mut self, number: u32, serial: u64, key: u32, at: usize, change: impl FnOnce(u64) -> u64) -> bool {
         let old = self.regions.get_mut(&key).map_or(0, |region| region.atomic(at, change));
-        if let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) {
+        if let Some(request) = self.request(number, serial) {
             request.old = old;
         }
         true
@@ -178,9 +170,9 @@ impl State {
     pub(super) fn finish_request(&mut self, number: u32, serial: u64) {
         let peer = self.pairs.get(&number).and_then(|pair| pair.peer);
         if peer.is_some_and(|peer| self.is_cut_off(number, peer)) {
-            return self.repeat(number, serial, Happening::Finish { pair: number, serial });
+            return self.repeat(number, serial, Happening::Finish { pair: number, serial }, Status::Unreachable);
         }
-        if let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) {
+        if let Some(request) = self.request(number, serial) {
             request.progress = Progress::Answered;
         }
         self.tell_answered(number);
@@ -188,7 +180,7 @@ impl State {
 
     /// There has been no answer for too long.
     pub(super) fn give_up_request(&mut self, number: u32, serial: u64) {
-        if self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)).is_some() {
+        if self.request(number, serial).is_some() {
             let status = if self.dice.one_in(2) { Status::Unreachable } else { Status::RemoteAccess };
             self.fail(number, status);
         }

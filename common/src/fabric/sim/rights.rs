@@ -27,7 +27,7 @@ impl State {
             _ => 0,
         };
         let pieces = self.plan(found.1, bytes);
-        if let Some(request) = self.pairs.get_mut(&number).and_then(|pair| pair.request(serial)) {
+        if let Some(request) = self.request(number, serial) {
             request.target = found;
             request.pieces = pieces;
             request.progress = Progress::Running;
