@@ -57,6 +57,21 @@ pub mod setting;
 pub mod stalls;
 pub mod stamped;
 
+/// Whether the error is one that a caller of a lost server can act upon.
+#[must_use]
+pub const fn is_typed(error: &sidewire::Error) -> bool {
+    use sidewire::Error;
+    matches!(
+        error,
+        Error::Deadline { .. }
+            | Error::Indeterminate { .. }
+            | Error::LeaseLapsed
+            | Error::ServerGone { .. }
+            | Error::Control { .. }
+            | Error::Busy
+    )
+}
+
 pub use child::Child;
 pub use freeze::Frozen;
 pub use gauges::Gauges;

@@ -5,7 +5,7 @@
 //! (a place, a connection, a descriptor), a little more each time.
 
 use sidewire::{Error, Operation, Session, WriteOptions};
-use sidewire_tests::{Child, Server, child, scale, server::client_builder, setting, stamped};
+use sidewire_tests::{Child, Server, child, is_typed, scale, server::client_builder, setting, stamped};
 use std::time::{Duration, Instant};
 
 fn lease() -> Duration {
@@ -23,18 +23,6 @@ fn deadline() -> Duration {
 #[test]
 fn child() {
     child::run(&[("writes", writes)]);
-}
-
-fn is_typed(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Deadline { .. }
-            | Error::Indeterminate { .. }
-            | Error::LeaseLapsed
-            | Error::ServerGone { .. }
-            | Error::Control { .. }
-            | Error::Busy
-    )
 }
 
 /// Calls until it ends well; every other end must be typed and in time.

@@ -1,8 +1,7 @@
 //! A queue pair in error: a wrong key posted on purpose, under calls that are in flight.
 
-use crate::load::is_typed;
 use sidewire::{Client, Error, Operation, OperationId, Outcome, Session, WriteOptions};
-use sidewire_tests::{Server, setting, stamped};
+use sidewire_tests::{Server, is_typed, setting, stamped};
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};

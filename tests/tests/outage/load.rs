@@ -1,7 +1,7 @@
 //! Calls of every kind, one after the other, each with its end and the time it took.
 
 use sidewire::{Client, Error, Session};
-use sidewire_tests::{setting, stamped};
+use sidewire_tests::{is_typed, setting, stamped};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,6 @@ pub const KINDS: [&str; 4] = ["get", "put", "add", "add_exactly_once"];
 const KEYS: u64 = 16;
 /// How far a call may be beyond its deadline on a machine that is emulated.
 const SLACK: Duration = Duration::from_millis(700);
-
-/// Whether the error is one that a caller of a lost server can act upon.
-pub fn is_typed(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Deadline { .. }
-            | Error::Indeterminate { .. }
-            | Error::LeaseLapsed
-            | Error::ServerGone { .. }
-            | Error::Control { .. }
-            | Error::Busy
-    )
-}
 
 /// One call.
 #[derive(Clone, Debug)]
