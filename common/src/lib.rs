@@ -12,6 +12,7 @@
 //! `layout` knows nothing of `fabric`; nothing here knows tokio or tonic.
 
 pub mod clock;
+pub mod cluster;
 pub mod fabric;
 pub mod host;
 pub mod id;

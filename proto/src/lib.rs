@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, reason = "generated code carries the comments of the protocol files")]
 
+pub mod cluster_map;
 pub mod convert;
 
 /// Generated messages, clients and servers.
