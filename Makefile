@@ -24,7 +24,7 @@ demo: setup build ## start a server, load data, look around; no RDMA device need
 	deploy/demo.sh
 
 test: ## everything CI checks: format, lints, tests here, end-to-end tests on real verbs in the VM
-	deploy/setup.sh --lab
+	deploy/setup.sh --lab --bench
 	$(CARGO) fmt --all --check
 	$(MAKE) --no-print-directory lint
 	SIDEWIRE_CHAOS_SECONDS=$${SIDEWIRE_CHAOS_SECONDS:-180} $(CARGO) test --workspace --locked
@@ -39,7 +39,8 @@ lab-shell: ## a shell in the VM, with a Soft-RoCE device and the programs of the
 	deploy/setup.sh --lab
 	deploy/lab/shell.sh
 
-bench: setup build ## the YCSB workloads and the raw fabric on a server of this machine
+bench: build ## the YCSB workloads and the raw fabric on a server of this machine
+	deploy/setup.sh --bench
 	deploy/bench.sh
 
 loom: ## the shared-memory rings under every order the memory model allows

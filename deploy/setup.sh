@@ -4,11 +4,12 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: setup.sh [--lab] [--device] [--check]
+usage: setup.sh [--lab] [--bench] [--device] [--check]
 
 Installs, with apt, what is needed to build Sidewire, and checks the Rust toolchain.
 
   --lab      also what the test VM with its Soft-RoCE device needs ("make test", "make lab")
+  --bench    also the stores that kv-bench compares with, and a browser that looks at its pages
   --device   also what a machine with an RDMA device of its own needs to serve
   --check    install nothing; exit 1 and name what is missing
   --help     this text
@@ -47,6 +48,14 @@ strace             to look at a program inside the VM
 TEXT
 }
 
+bench_packages() {
+    cat <<'TEXT'
+redis-server       a store under the same load; tests and "make bench" start one of their own
+memcached          the same
+chromium           looks at the pages of "kv-bench --html" in a test, without a display
+TEXT
+}
+
 device_packages() {
     cat <<'TEXT'
 rdma-core          loads the kernel modules of the device at boot
@@ -59,10 +68,11 @@ TEXT
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-lab=0 device=0 check=0
+lab=0 bench=0 device=0 check=0
 while (($#)); do
     case $1 in
         --lab) lab=1 ;;
+        --bench) bench=1 ;;
         --device) device=1 ;;
         --check) check=1 ;;
         --help | -h) usage; exit 0 ;;
@@ -76,6 +86,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 wanted() {
     build_packages
     ((!lab)) || lab_packages
+    ((!bench)) || bench_packages
     ((!device)) || device_packages
 }
 

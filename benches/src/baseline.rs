@@ -143,7 +143,8 @@ fn net_ratio(a: u64, b: u64, timer: u64) -> f64 {
     a.saturating_sub(timer).max(1) as f64 / b.saturating_sub(timer).max(1) as f64
 }
 
-fn median<T: Copy + PartialOrd + Default>(mut values: Vec<T>) -> T {
+/// The middle one of some values.
+pub fn median<T: Copy + PartialOrd + Default>(mut values: Vec<T>) -> T {
     values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use sidewire::{Client, Error};
 
-use crate::cli::{Common, Records};
+use crate::cli::Common;
 use crate::drive::CrewError;
 
 /// Why a command ended without a report.
@@ -28,10 +28,15 @@ impl From<CrewError> for Stop {
     }
 }
 
-/// Attaches; `location_cache` is a count of entries.
+/// Attaches to the server of the common flags; `location_cache` is a count of entries.
 pub fn attach(common: &Common, location_cache: Option<u64>) -> Result<Client, Stop> {
+    attach_to(&common.server, common, location_cache)
+}
+
+/// Attaches to this server.
+pub fn attach_to(server: &str, common: &Common, location_cache: Option<u64>) -> Result<Client, Stop> {
     let mut builder = Client::builder()
-        .server(&common.server)
+        .server(server)
         .fabric(common.fabric.0)
         .deadline(common.deadline)
         .program(concat!("kv-bench ", env!("CARGO_PKG_VERSION")));
@@ -46,15 +51,4 @@ pub fn attach(common: &Common, location_cache: Option<u64>) -> Result<Client, St
         builder = builder.location_cache_entries(entries);
     }
     Ok(builder.connect()?)
-}
-
-/// Attaches for work on records, whose values must be such that the server takes them.
-pub fn attach_for(common: &Common, records: &Records, value_bytes: u64) -> Result<Client, Stop> {
-    let client = attach(common, records.location_cache)?;
-    let limit = client.attachment().value_bytes_max;
-    if value_bytes > limit {
-        let text = format!("--value-size {value_bytes}: the server takes values of at most {limit} bytes");
-        return Err(Stop::Usage(text));
-    }
-    Ok(client)
 }

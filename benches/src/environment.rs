@@ -41,22 +41,34 @@ impl Environment {
     /// Looks around.
     pub fn of(client: &Client, info: &InfoReply) -> Self {
         let attachment = client.attachment();
-        let system = rustix::system::uname();
-        let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
         let atomics = info.fabric.as_ref().map(|fabric| fabric.atomics.clone()).unwrap_or_default();
         Self {
-            cpu: cpu_name(),
-            cpus: std::thread::available_parallelism().map_or(0, usize::from),
-            kernel,
-            fabric: attachment.fabric.to_string(),
             device: attachment.device,
             gid: attachment.gid,
             mtu: attachment.mtu_bytes,
             atomics,
             pages: info.pages.clone(),
-            server: attachment.server,
             workers: info.workers.len(),
-            server_version: info.version.clone(),
+            ..Self::of_peer(&attachment.server, &attachment.fabric.to_string(), &info.version)
+        }
+    }
+
+    /// This machine and a store of another kind.
+    pub fn of_peer(server: &str, fabric: &str, version: &str) -> Self {
+        let system = rustix::system::uname();
+        Self {
+            cpu: cpu_name(),
+            cpus: std::thread::available_parallelism().map_or(0, usize::from),
+            kernel: format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
+            fabric: fabric.into(),
+            device: String::new(),
+            gid: String::new(),
+            mtu: 0,
+            atomics: String::new(),
+            pages: String::new(),
+            server: server.into(),
+            workers: 0,
+            server_version: version.into(),
             kv_bench_version: env!("CARGO_PKG_VERSION"),
             debug_build: cfg!(debug_assertions),
         }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use sidewire::Error;
+use serde::{Deserialize, Serialize};
 
 use crate::value::Fault;
 
@@ -90,6 +89,18 @@ impl Failure {
         }
     }
 
+    /// The store or its client refused the operation.
+    #[cold]
+    pub fn refused(text: &str) -> Self {
+        Self { kind: FailureKind::Refused, text: text.into() }
+    }
+
+    /// The deadline passed.
+    #[cold]
+    pub fn deadline(text: &str) -> Self {
+        Self { kind: FailureKind::Deadline, text: text.into() }
+    }
+
     /// The store takes no operation though none is in flight.
     #[cold]
     pub fn stuck() -> Self {
@@ -103,22 +114,8 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
-    #[cold]
-    fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::Deadline { .. } => FailureKind::Deadline,
-            Error::Indeterminate { .. } => FailureKind::Indeterminate,
-            Error::LeaseLapsed | Error::ServerGone { .. } | Error::Fabric(_) | Error::Control { .. } => FailureKind::Unreachable,
-            Error::OutOfMemory { .. } | Error::IndexFull { .. } | Error::OutOfCells { .. } => FailureKind::Full,
-            _ => FailureKind::Refused,
-        };
-        Self { kind, text: error.to_string() }
-    }
-}
-
 /// Failures by kind, with the first text of each.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Failures([(u64, Option<String>); KINDS.len()]);
 
 /// One kind of a report.

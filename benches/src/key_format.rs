@@ -7,10 +7,17 @@ const PREFIX: &[u8] = b"user";
 /// Digits of the largest record number.
 const DIGITS_MAX: usize = 20;
 
+/// Bytes of the keys of counters and locks.
+const NAMED_BYTES: usize = 16;
+
 /// Writes keys; each overwrites the one before it.
 #[derive(Debug, Clone)]
 pub struct KeyFormat {
     key: Box<[u8]>,
+    /// Digits begin here.
+    from: usize,
+    /// The first digit that may be none of the padding.
+    first: usize,
 }
 
 /// A width that cannot hold the keys.
@@ -44,20 +51,34 @@ impl KeyFormat {
         if key.len() >= PREFIX.len() + 12.max(digits as usize) {
             key[..PREFIX.len()].copy_from_slice(PREFIX);
         }
-        Ok(Self { key })
+        let digits = key.len().min(DIGITS_MAX);
+        let from = if key[0] == PREFIX[0] { (key.len() - digits).max(PREFIX.len()) } else { 0 };
+        Ok(Self { first: key.len(), key, from })
+    }
+
+    /// Keys of counters and locks, which begin with a word of their own.
+    pub fn named(prefix: [u8; 4]) -> Self {
+        let mut key = vec![b'0'; NAMED_BYTES].into_boxed_slice();
+        key[..prefix.len()].copy_from_slice(&prefix);
+        Self { first: key.len(), key, from: prefix.len() }
     }
 
     /// The key of record `index`.
     #[inline]
     pub fn write(&mut self, index: u64) -> &[u8] {
-        let digits = self.key.len().min(DIGITS_MAX);
-        let from = if self.key[0] == PREFIX[0] { self.key.len().saturating_sub(digits).max(PREFIX.len()) } else { 0 };
         let mut rest = index;
-        for digit in self.key[from..].iter_mut().rev().take(digits) {
-            *digit = b'0' + (rest % 10) as u8;
+        let mut at = self.key.len();
+        while rest > 0 && at > self.from {
+            at -= 1;
+            self.key[at] = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
         debug_assert_eq!(rest, 0, "record {index} has no key of {} bytes", self.key.len());
+        // What a longer number left there.
+        if self.first < at {
+            self.key[self.first..at].fill(b'0');
+        }
+        self.first = at;
         &self.key
     }
 

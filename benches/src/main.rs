@@ -1,37 +1,51 @@
-//! Load generator of Sidewire: YCSB's workloads, with the raw fabric beside every figure.
+//! Load generator of Sidewire: YCSB's workloads, with the raw fabric and other stores beside every figure.
 //!
 //! ```text
-//!   cli       flags                         workload, properties    what a run does
-//!   fabric    raw verbs beside operations   key_chooser, key_format which record, its key
-//!   load      records, readers meanwhile    value                   self-describing values
-//!   run       phases: warm-up, measured     acked                   which records exist
-//!     └ drive   one thread = one session; closed or pipelined loop, all begin together
-//!         └ target   the store under load
-//!   recorder, failure, server_cost, baseline → report → table, JSON, expectations
+//!   cli       flags                         workload, properties    what a run does, in YCSB's words
+//!   fabric    raw verbs beside operations   mix, distribution, ttl, value_size
+//!   load      records, readers meanwhile    key_chooser, key_format which record, its key
+//!   run       phases: warm-up, measured     value                   self-describing values
+//!   compare   rounds over several stores    acked, numbering        which records exist, across processes
+//!     └ settings → bench: a store that is opened, loaded, warmed up, measured
+//!         └ force   threads of this process, or processes that work together
+//!             └ drive   one thread = one session; closed or pipelined loop, at a rate (pacer) or as fast as it goes
+//!                 └ target   the store under load: Sidewire, Redis, memcached, LMDB, nothing
+//!   recorder, failure, server_cost, baseline, sweep → report → table, JSON, expectations
 //! ```
 
 mod acked;
 mod baseline;
+mod bench;
 mod cli;
+mod compare;
 mod connect;
+mod distribution;
 mod drive;
 mod environment;
 mod expect;
 mod fabric;
 mod failure;
+mod force;
 mod key_chooser;
 mod key_format;
 mod load;
+mod mix;
+mod numbering;
 mod output;
+mod pacer;
 mod progress;
 mod properties;
 mod recorder;
 mod report;
 mod run;
 mod server_cost;
+mod settings;
+mod sweep;
 mod table;
 mod target;
+mod ttl;
 mod value;
+mod value_size;
 mod workload;
 
 use std::io::IsTerminal;
@@ -61,12 +75,18 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<Verdict, Stop> {
+    if let Command::Run(args) = command
+        && args.part.is_some()
+    {
+        return run::part(args).map(|()| Verdict::Good);
+    }
     let common = command.common();
     output::prepare(common)?;
     let report = match command {
         Command::Fabric(args) => fabric::command(args),
         Command::Load(args) => load::command(args),
         Command::Run(args) => run::command(args),
+        Command::Compare(args) => compare::command(args),
     };
     output::publish(&report?, common)
 }

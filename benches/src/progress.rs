@@ -6,17 +6,21 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::drive::Limits;
+use crate::force::{Reply, tell};
 
 /// A line on stderr that tells how far a phase is.
 pub struct Progress {
+    title: &'static str,
     bar: ProgressBar,
+    /// Whether counts go to the process that started this one.
+    piped: bool,
 }
 
 impl Progress {
     /// A line for a phase, named `title`.
     pub fn new(title: &'static str, limits: &Limits) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden() };
+            return Self { title, bar: ProgressBar::hidden(), piped: false };
         }
         let template = match limits.operations {
             Some(_) => "{msg:9} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}",
@@ -31,12 +35,30 @@ impl Progress {
         bar.set_style(style);
         bar.set_message(title);
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar }
+        Self { title, bar, piped: false }
+    }
+
+    /// Counts go to the process that started this one.
+    pub fn piped() -> Self {
+        Self { title: "part", bar: ProgressBar::hidden(), piped: true }
+    }
+
+    /// The phase's name.
+    pub fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// Writes a line to stderr that stays.
+    pub fn line(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
     }
 
     /// Operations that ended so far.
     pub fn set(&self, operations: u64) {
         self.bar.set_position(operations);
+        if self.piped {
+            tell(&Reply::Done(operations));
+        }
     }
 }
 

@@ -48,6 +48,11 @@ impl Properties {
         Ok(Self(found))
     }
 
+    /// Sets a property, over what the file says.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.0.insert(name.to_owned(), value.to_owned());
+    }
+
     /// The text of a property.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
@@ -60,9 +65,13 @@ impl Properties {
 
     /// A share of all operations: from 0 to 1.
     pub fn proportion(&self, name: &str) -> Result<f64, PropertyError> {
-        const WANTED: &str = "a number from 0 to 1";
-        let share: f64 = self.parsed(name, WANTED)?.unwrap_or(0.0);
-        if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(self.refuse(name, WANTED)) }
+        Ok(self.within(name, 0.0, 1.0, "a number from 0 to 1")?.unwrap_or(0.0))
+    }
+
+    /// A number between two others.
+    pub fn within(&self, name: &str, least: f64, most: f64, wanted: &'static str) -> Result<Option<f64>, PropertyError> {
+        let number: Option<f64> = self.parsed(name, wanted)?;
+        if number.is_none_or(|number| (least..=most).contains(&number)) { Ok(number) } else { Err(self.refuse(name, wanted)) }
     }
 
     /// The names that are none of `known`, for a warning.

@@ -8,17 +8,19 @@ use sidewire::ClientStats;
 use sidewire_proto::v1::InfoReply;
 
 use crate::baseline::{Baseline, RawFigure};
+use crate::distribution::Distribution;
 use crate::drive::Measured;
 use crate::environment::Environment;
 use crate::failure::FailureReport;
+use crate::pacer::Arrival;
 use crate::recorder::Latency;
 use crate::server_cost::{GetVersusPut, ServerCost};
-use crate::workload::Distribution;
+use crate::sweep::Sweep;
 
 /// Everything there is to say about a run; what a command did not measure is left out.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// `fabric`, `load` or `run`.
+    /// `fabric`, `load`, `run` or `compare`.
     pub command: &'static str,
     /// Whether everything that was asked for was done.
     pub complete: bool,
@@ -32,6 +34,15 @@ pub struct Report {
     /// What a Get cost the server, beside a Put.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get_vs_put: Option<GetVersusPut>,
+    /// Rates beyond the run's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+    /// Stores that were compared, in the order they were named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compare: Vec<Contender>,
+    /// The first store's figures over those of each other.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub compare_ratio: BTreeMap<String, BTreeMap<String, f64>>,
     /// What the records take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth: Option<Growth>,
@@ -63,13 +74,25 @@ pub struct Parameters {
     pub key_bytes: u64,
     /// Bytes of values, or of messages.
     pub value_bytes: Vec<u64>,
-    /// Threads that work.
+    /// Of the longest value, where they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_bytes_max: Option<u64>,
+    /// Threads that work, of each process.
     pub threads: u16,
+    /// Processes, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u16>,
     /// Threads that read while others load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readers: Option<u16>,
     /// Operations in flight per thread.
     pub pipeline: u16,
+    /// Operations per second that were meant to begin, in an open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// How they were spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrival: Option<Arrival>,
     /// Whether values were checked.
     pub verify: bool,
     /// What ran before the measured window.
@@ -107,9 +130,46 @@ pub struct Window {
     pub failed: u64,
     /// By kind.
     pub failures: BTreeMap<&'static str, FailureReport>,
+    /// Records that were not there, where that is no failure.
+    pub misses: u64,
+    /// Operations that had ended after so many seconds.
+    pub course: Vec<(f64, u64)>,
+    /// For curves: by kind, percentiles and the latencies that they end at.
+    pub percentiles_ns: BTreeMap<&'static str, Vec<(f64, u64)>>,
     /// Why a thread ended before its work was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gave_up: Option<String>,
+}
+
+/// One store of a comparison.
+#[derive(Debug, Serialize)]
+pub struct Contender {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// Its version.
+    pub version: String,
+    /// The median round's throughput.
+    pub throughput_ops: f64,
+    /// That of each round.
+    pub rounds_ops: Vec<f64>,
+    /// The median round's median, by kind.
+    pub p50_ns: BTreeMap<&'static str, u64>,
+    /// Of all rounds together, by kind.
+    pub latency_ns: BTreeMap<&'static str, Latency>,
+    /// Of all rounds together.
+    pub operations: u64,
+    /// Failed operations.
+    pub failed: u64,
+    /// Records that were not there, where that is no failure.
+    pub misses: u64,
+    /// CPU time of the server per operation, where it has one.
+    pub server_cpu_ns_per_op: Option<f64>,
+    /// CPU time of the generator's threads per operation, the client library's part included.
+    pub client_cpu_ns_per_op: f64,
+    /// From the client's own counts, where it has any.
+    pub reads_per_get: Option<f64>,
 }
 
 /// What the client did again, by cause.
@@ -154,9 +214,9 @@ impl Window {
         let per_operation = |total: u64| if operations == 0 { 0.0 } else { total as f64 / operations as f64 };
         let per_get = |count: u64| (measured.stats.gets > 0).then(|| count as f64 / measured.stats.gets as f64);
         Self {
-            throughput_ops: rate(operations, measured.elapsed),
+            throughput_ops: rate(operations, measured.elapsed()),
             operations,
-            elapsed_s: measured.elapsed.as_secs_f64(),
+            elapsed_s: measured.elapsed().as_secs_f64(),
             latency_ns: measured.recorder.latencies(),
             reads_per_get: per_get(measured.stats.reads),
             location_hit_rate: per_get(measured.stats.location_hits),
@@ -166,6 +226,9 @@ impl Window {
             retries: Retries::of(&measured.stats),
             failed: measured.recorder.failures.total(),
             failures: measured.recorder.failures.report(),
+            misses: measured.recorder.misses,
+            course: measured.course.clone(),
+            percentiles_ns: measured.recorder.curves(),
             gave_up: measured.gave_up.clone(),
         }
     }
@@ -211,6 +274,9 @@ impl Report {
             workload,
             window: None,
             get_vs_put: None,
+            sweep: None,
+            compare: Vec::new(),
+            compare_ratio: BTreeMap::new(),
             growth: None,
             timer_ns: None,
             raw: BTreeMap::new(),
@@ -237,8 +303,8 @@ mod tests {
     use super::*;
     use crate::baseline::Probe;
     use crate::failure::Failure;
+    use crate::mix::Kind;
     use crate::recorder::Recorder;
-    use crate::workload::Kind;
 
     fn environment() -> Environment {
         Environment {
@@ -267,7 +333,7 @@ mod tests {
         }
         recorder.fail(Failure::absent(3));
         let stats = ClientStats { gets: 1_000, reads: 1_040, location_hits: 960, retries_torn: 2, ..ClientStats::default() };
-        Measured { recorder, stats, elapsed: Duration::from_millis(500), cpu_ns: 400_000, gave_up: None }
+        Measured { recorder, stats, span_ns: Some((1_000, 500_001_000)), cpu_ns: 400_000, ..Measured::default() }
     }
 
     #[test]

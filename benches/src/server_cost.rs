@@ -1,15 +1,17 @@
-//! What operations cost the server: the CPU time of its worker threads, asked before and after.
+//! What operations cost the server: the CPU time of its worker threads, or of a peer's process, asked before and after.
 
 use serde::Serialize;
-use sidewire::{Admin, Error};
 use sidewire_proto::v1::InfoReply;
 
 /// The workers' counts at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLook {
-    cpu_ns: u64,
-    requests: u64,
-    wakeups: u64,
+    /// CPU time so far.
+    pub cpu_ns: u64,
+    /// Requests served so far.
+    pub requests: u64,
+    /// Times that a worker was woken.
+    pub wakeups: u64,
 }
 
 /// What the workers did between two looks.
@@ -39,11 +41,6 @@ pub struct GetVersusPut {
 }
 
 impl ServerLook {
-    /// Asks the server.
-    pub fn take(admin: &Admin) -> Result<Self, Error> {
-        admin.info().map(|info| Self::of(&info))
-    }
-
     /// The counts in a reply.
     pub fn of(info: &InfoReply) -> Self {
         Self {
@@ -64,6 +61,15 @@ impl ServerLook {
 }
 
 impl ServerCost {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            requests: self.requests + other.requests,
+            wakeups: self.wakeups + other.wakeups,
+        }
+    }
+
     /// CPU time per operation.
     pub fn per_operation(&self, operations: u64) -> f64 {
         if operations == 0 { 0.0 } else { self.cpu_ns as f64 / operations as f64 }

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::report::{Growth, Parameters, Report, Window};
+use crate::sweep::Sweep;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -10,6 +11,10 @@ impl Display for Report {
         if let Some(window) = &self.window {
             window.fmt(f)?;
         }
+        if let Some(sweep) = &self.sweep {
+            sweep.fmt(f)?;
+        }
+        self.comparison(f)?;
         if let Some(growth) = &self.growth {
             growth.fmt(f)?;
         }
@@ -31,12 +36,52 @@ impl Report {
     fn heading(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let environment = &self.environment;
         writeln!(f, "kv-bench {}: {}", self.command, self.workload)?;
-        write!(f, "server {} ({} workers), fabric {}", environment.server, environment.workers, environment.fabric)?;
-        if !environment.device.is_empty() {
-            write!(f, ", device {}, mtu {}", environment.device, environment.mtu)?;
+        if self.compare.is_empty() {
+            write!(f, "server {}", environment.server)?;
+            if environment.workers > 0 {
+                write!(f, " ({} workers)", environment.workers)?;
+            }
+            write!(f, ", fabric {}", environment.fabric)?;
+            if !environment.pages.is_empty() {
+                write!(f, ", pages {}", environment.pages)?;
+            }
+            write!(f, "; ")?;
         }
-        writeln!(f, ", pages {}; {} x {}, {}", environment.pages, environment.cpus, environment.cpu, environment.kernel)?;
+        if !environment.device.is_empty() {
+            write!(f, "device {}, mtu {}; ", environment.device, environment.mtu)?;
+        }
+        writeln!(f, "{} x {}, {}", environment.cpus, environment.cpu, environment.kernel)?;
         writeln!(f)
+    }
+
+    fn comparison(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.compare.is_empty() {
+            return Ok(());
+        }
+        let head = ["store", "per second", "p50", "p99", "p99.9", "server CPU", "client CPU"];
+        write!(f, "{:<17}{:<11}{:>13}{:>11}{:>11}{:>11}", head[0], "operation", head[1], head[2], head[3], head[4])?;
+        writeln!(f, "{:>12}{:>12}", head[5], head[6])?;
+        for one in &self.compare {
+            for (kind, latency) in &one.latency_ns {
+                let rate = one.throughput_ops * latency.count as f64 / one.operations.max(1) as f64;
+                let p50 = one.p50_ns.get(kind).copied().unwrap_or_default();
+                write!(f, "{:<17}{kind:<11}{:>13}{:>11}", one.name, group(rate as u64), time(p50))?;
+                write!(f, "{:>11}{:>11}", time(latency.p99), time(latency.p999))?;
+                let server = one.server_cpu_ns_per_op.map_or_else(|| "-".into(), |ns| format!("{ns:.1} ns"));
+                writeln!(f, "{server:>12}{:>12}", format!("{:.0} ns", one.client_cpu_ns_per_op))?;
+            }
+            if one.failed > 0 {
+                writeln!(f, "{:<17}FAILED {}", one.name, group(one.failed))?;
+            }
+        }
+        writeln!(f, "(medians of {} interleaved rounds)", self.compare[0].rounds_ops.len())?;
+        let first = &self.compare[0].name;
+        for (other, ratios) in &self.compare_ratio {
+            for (figure, ratio) in ratios {
+                writeln!(f, "ratio {first} / {other:<16} {figure:<22} {ratio:.3}")?;
+            }
+        }
+        Ok(())
     }
 
     fn baseline(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -84,7 +129,14 @@ impl Display for Parameters {
         if let Some(readers) = self.readers {
             write!(f, ", {readers} readers")?;
         }
+        if let Some(clients) = self.clients {
+            write!(f, " in each of {clients} processes")?;
+        }
         write!(f, ", pipeline {}", self.pipeline)?;
+        if let (Some(rate), Some(arrival)) = (self.rate, self.arrival) {
+            let arrival = format!("{arrival:?}").to_lowercase();
+            write!(f, ", open loop at {}/s ({arrival}), latency from the intended start", group(rate as u64))?;
+        }
         if let Some(warmup) = &self.warmup {
             write!(f, ", warm-up {warmup}")?;
         }
@@ -100,10 +152,10 @@ impl Display for Window {
         let (operations, rate) = (group(self.operations), group(self.throughput_ops as u64));
         writeln!(f, "{operations} operations in {:.2} s: {rate} per second", self.elapsed_s)?;
         let head = ["", "count", "per second", "p50", "p99", "p99.9", "max"];
-        writeln!(f, "{:<8}{:>14}{:>13}{:>11}{:>11}{:>11}{:>11}", head[0], head[1], head[2], head[3], head[4], head[5], head[6])?;
+        writeln!(f, "{:<10}{:>12}{:>13}{:>11}{:>11}{:>11}{:>11}", head[0], head[1], head[2], head[3], head[4], head[5], head[6])?;
         for (kind, latency) in &self.latency_ns {
             let rate = latency.count as f64 / self.elapsed_s.max(f64::MIN_POSITIVE);
-            write!(f, "{kind:<8}{:>14}{:>13}{:>11}", group(latency.count), group(rate as u64), time(latency.p50))?;
+            write!(f, "{kind:<10}{:>12}{:>13}{:>11}", group(latency.count), group(rate as u64), time(latency.p50))?;
             writeln!(f, "{:>11}{:>11}{:>11}", time(latency.p99), time(latency.p999), time(latency.max))?;
         }
         if let (Some(reads), Some(hits)) = (self.reads_per_get, self.location_hit_rate) {
@@ -111,9 +163,14 @@ impl Display for Window {
         }
         let server = self.server_cpu_ns_per_op.map_or_else(|| "unknown".into(), |ns| format!("{ns:.1} ns"));
         writeln!(f, "CPU per operation: server's workers {server}, client's threads {:.0} ns", self.client_cpu_ns_per_op)?;
-        let retries = &self.retries;
-        write!(f, "retries: torn {}, stale {}, ", group(retries.torn), group(retries.stale))?;
-        writeln!(f, "moved {}, pending {}", group(retries.moved), group(retries.pending))?;
+        if self.reads_per_get.is_some() {
+            let retries = &self.retries;
+            write!(f, "retries: torn {}, stale {}, ", group(retries.torn), group(retries.stale))?;
+            writeln!(f, "moved {}, pending {}", group(retries.moved), group(retries.pending))?;
+        }
+        if self.misses > 0 {
+            writeln!(f, "{} records were not there any more or not yet, which is no failure here", group(self.misses))?;
+        }
         for (kind, failure) in &self.failures {
             writeln!(f, "FAILED {kind}: {}, the first: {}", group(failure.count), failure.first)?;
         }
@@ -121,6 +178,24 @@ impl Display for Window {
             writeln!(f, "GAVE UP, these figures are of a part: {why}")?;
         }
         Ok(())
+    }
+}
+
+impl Display for Sweep {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let head = ["offered/s", "achieved/s", "p50", "p99", "p99.9", "max"];
+        writeln!(f, "{:>13}{:>13}{:>11}{:>11}{:>11}{:>11}", head[0], head[1], head[2], head[3], head[4], head[5])?;
+        for step in &self.steps {
+            let latency = &step.latency_ns;
+            let failed = if step.failed > 0 { format!("  FAILED {}", group(step.failed)) } else { String::new() };
+            write!(f, "{:>13}{:>13}", group(step.offered_ops as u64), group(step.achieved_ops as u64))?;
+            write!(f, "{:>11}{:>11}{:>11}", time(latency.p50), time(latency.p99), time(latency.p999))?;
+            writeln!(f, "{:>11}{failed}", time(latency.max))?;
+        }
+        match self.knee_ops {
+            Some(knee) => writeln!(f, "knee: {} per second", group(knee as u64)),
+            None => writeln!(f, "knee: below the lowest rate"),
+        }
     }
 }
 
@@ -134,7 +209,7 @@ impl Display for Growth {
 }
 
 /// Digits in groups of three.
-fn group(number: u64) -> String {
+pub fn group(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -147,7 +222,7 @@ fn group(number: u64) -> String {
 }
 
 /// Nanoseconds with the unit that suits them.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{ns} ns"),
         10_000..10_000_000 => format!("{:.1} us", ns as f64 / 1e3),

@@ -1,101 +1,23 @@
-//! What a run does: the mix of operations and how keys are chosen, from a YCSB workload file.
+//! What a run does, from a YCSB workload file and the properties set over it.
 
 use std::path::Path;
 
-use rand::Rng;
-use rand::rngs::SmallRng;
-use serde::Serialize;
-
+use crate::distribution::{Distribution, Shape};
+use crate::mix::{Kind, Mix};
 use crate::properties::{Properties, PropertyError};
+use crate::value_size::{Histogram, HistogramError, Length, ValueSize};
 
-/// How keys are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Distribution {
-    /// Each record as often as any other.
-    Uniform,
-    /// A few records most of the time, spread over the key space.
-    Zipfian,
-    /// The records inserted last most of the time.
-    Latest,
-}
-
-/// The kinds of operations that are timed apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// One Get.
-    Read,
-    /// One Put of a record that is there.
-    Update,
-    /// One Put of a record that is not there yet.
-    Insert,
-    /// One Get, and a Put of the same record.
-    Rmw,
-}
-
-impl Kind {
-    /// All kinds, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Update, Self::Insert, Self::Rmw];
-
-    /// The kind's name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Update => "update",
-            Self::Insert => "insert",
-            Self::Rmw => "rmw",
-        }
-    }
-}
-
-/// The shares of the kinds of operations, as thresholds of a 32-bit random number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mix {
-    read_below: u64,
-    update_below: u64,
-    insert_below: u64,
-}
-
-impl Mix {
-    /// A mix of one kind.
-    pub fn only(kind: Kind) -> Self {
-        Self::new(Kind::ALL.map(|k| if k == kind { 1.0 } else { 0.0 }))
-    }
-
-    /// Shares in the order of [`Kind::ALL`]; their sum is taken as the whole, as YCSB does.
-    fn new(shares: [f64; 4]) -> Self {
-        let whole: f64 = shares.iter().sum();
-        let scaled = |sum: f64| ((sum / whole) * (1u64 << 32) as f64).round() as u64;
-        let [read, update, insert, _] = shares;
-        Self { read_below: scaled(read), update_below: scaled(read + update), insert_below: scaled(read + update + insert) }
-    }
-
-    /// The next operation's kind.
-    #[inline]
-    pub fn next(&self, rng: &mut SmallRng) -> Kind {
-        if self.read_below == 1 << 32 {
-            return Kind::Read;
-        }
-        let drawn = u64::from(rng.random::<u32>());
-        if drawn < self.read_below {
-            Kind::Read
-        } else if drawn < self.update_below {
-            Kind::Update
-        } else if drawn < self.insert_below {
-            Kind::Insert
-        } else {
-            Kind::Rmw
-        }
-    }
-
-    /// Whether records are added.
-    pub fn inserts(&self) -> bool {
-        self.insert_below > self.update_below
-    }
-}
+/// Records that a multi-get asks for unless told otherwise.
+pub const MULTI_GET_DEFAULT: u64 = 16;
+/// And at most.
+pub const MULTI_GET_MAX: u64 = 1_024;
+/// YCSB's own defaults: 10 fields of 100 bytes.
+const FIELDS_DEFAULT: u64 = 10;
+const FIELD_BYTES_DEFAULT: u64 = 100;
+const FIELD_BYTES_MAX: u64 = 1 << 30;
 
 /// A workload, as its file says it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Workload {
     /// `a` to `f`, or the file's name.
     pub name: String,
@@ -103,15 +25,25 @@ pub struct Workload {
     pub mix: Mix,
     /// How keys are chosen.
     pub distribution: Distribution,
-    /// Zipf's exponent, if the file names one.
-    pub theta: Option<f64>,
+    /// What shapes the choice.
+    pub shape: Shape,
     /// `recordcount`, if the file names one.
     pub records: Option<u64>,
     /// `operationcount`, if the file names one.
     pub operations: Option<u64>,
-    /// `fieldcount` × `fieldlength`, if the file names one of them.
-    pub value_bytes: Option<u64>,
-    /// Properties in the file that mean nothing here.
+    /// `threadcount`, if the file names one.
+    pub threads: Option<u64>,
+    /// `target`, operations per second, if the file names one.
+    pub rate: Option<u64>,
+    /// `maxexecutiontime`, seconds, if the file names one.
+    pub seconds: Option<u64>,
+    /// Lengths of values, if the file says anything of fields.
+    pub values: Option<ValueSize>,
+    /// `multigetsize`: records of a multi-get.
+    pub multi_get: u64,
+    /// `countercount` and `lockcount`, if the file names them.
+    pub cells: [Option<u64>; 2],
+    /// Properties that mean nothing here.
     pub ignored: Vec<String>,
 }
 
@@ -125,6 +57,14 @@ pub enum WorkloadError {
         name: String,
         /// What is wrong.
         cause: PropertyError,
+    },
+    /// The table of lengths.
+    #[error("workload {name}: fieldlengthhistogram: {cause}")]
+    Lengths {
+        /// The workload's name.
+        name: String,
+        /// What is wrong.
+        cause: HistogramError,
     },
     /// Scans.
     #[error("workload {0} scans: scan is not offered until an ordered index exists")]
@@ -151,137 +91,219 @@ const BUILT_IN: [(&str, &str); 6] = [
     ("f", include_str!("../workloads/workloadf")),
 ];
 
-/// Properties that mean something here, or whose meaning holds anyway: values are always read and written whole.
-const KNOWN: [&str; 16] = [
+/// Properties that mean something here, or whose meaning holds anyway: values are always read and written whole, keys are
+/// hashed, and values are always checked unless `--verify off`.
+const KNOWN: [&str; 34] = [
     "workload",
     "recordcount",
     "operationcount",
+    "threadcount",
+    "target",
+    "maxexecutiontime",
     "fieldcount",
     "fieldlength",
+    "minfieldlength",
+    "fieldlengthdistribution",
+    "fieldlengthhistogram",
     "readproportion",
     "updateproportion",
     "insertproportion",
     "readmodifywriteproportion",
     "scanproportion",
+    "counteraddproportion",
+    "lockproportion",
+    "multigetproportion",
+    "multigetsize",
+    "deleteproportion",
+    "countercount",
+    "lockcount",
     "requestdistribution",
     "zipfiantheta",
+    "hotspotdatafraction",
+    "hotspotopnfraction",
+    "exponential.percentile",
+    "exponential.frac",
     "readallfields",
     "writeallfields",
+    "insertorder",
     "maxscanlength",
     "scanlengthdistribution",
 ];
 
 impl Workload {
-    /// The built-in workload of that letter, or the file of that name.
-    pub fn open(name: &str) -> Result<Self, WorkloadError> {
+    /// The built-in workload of that letter, or the file of that name, with properties set over it.
+    pub fn open(name: &str, over: &[(String, String)]) -> Result<Self, WorkloadError> {
         let letter = name.to_ascii_lowercase();
         if let Some((name, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == letter) {
-            return Self::parse(name, text);
+            return Self::parse(name, text, over);
         }
         let text = std::fs::read_to_string(name).map_err(|cause| WorkloadError::Unknown { name: name.into(), cause })?;
         let short = Path::new(name).file_name().map_or_else(|| name.into(), |file| file.to_string_lossy().into_owned());
-        Self::parse(&short, &text)
+        Self::parse(&short, &text, over)
     }
 
-    fn parse(name: &str, text: &str) -> Result<Self, WorkloadError> {
+    fn parse(name: &str, text: &str, over: &[(String, String)]) -> Result<Self, WorkloadError> {
         let wrong = |cause| WorkloadError::Property { name: name.into(), cause };
-        let file = Properties::parse(text).map_err(wrong)?;
-        let share = |kind: &str| file.proportion(kind).map_err(wrong);
-        if share("scanproportion")? > 0.0 {
-            return Err(WorkloadError::Scan(name.into()));
+        let mut file = Properties::parse(text).map_err(wrong)?;
+        for (property, value) in over {
+            file.set(property, value);
         }
-        let shares = [
-            share("readproportion")?,
-            share("updateproportion")?,
-            share("insertproportion")?,
-            share("readmodifywriteproportion")?,
-        ];
-        if shares.iter().sum::<f64>() <= 0.0 {
-            return Err(WorkloadError::Empty(name.into()));
+        if file.proportion("scanproportion").map_err(wrong)? > 0.0 {
+            return Err(WorkloadError::Scan(name.into()));
         }
         Ok(Self {
             name: name.into(),
-            mix: Mix::new(shares),
-            distribution: distribution(&file).map_err(wrong)?,
-            theta: theta(&file).map_err(wrong)?,
-            records: file.count("recordcount").map_err(wrong)?,
-            operations: file.count("operationcount").map_err(wrong)?,
-            value_bytes: value_bytes(&file).map_err(wrong)?,
+            mix: mix(&file).map_err(wrong)?.ok_or_else(|| WorkloadError::Empty(name.into()))?,
+            values: values(name, &file)?,
+            ..Self::figures(name, &file).map_err(wrong)?
+        })
+    }
+
+    /// All that is plain numbers and words.
+    fn figures(name: &str, file: &Properties) -> Result<Self, PropertyError> {
+        let some = |name: &str| file.count(name).map(|count| count.filter(|count| *count > 0));
+        let multi_get = file.count("multigetsize")?.unwrap_or(MULTI_GET_DEFAULT);
+        if !(1..=MULTI_GET_MAX).contains(&multi_get) {
+            return Err(file.refuse("multigetsize", "a number from 1 to 1024"));
+        }
+        Ok(Self {
+            name: name.into(),
+            mix: Mix::only(Kind::Read),
+            distribution: distribution(file)?,
+            shape: shape(file)?,
+            records: some("recordcount")?,
+            operations: some("operationcount")?,
+            threads: some("threadcount")?,
+            rate: some("target")?,
+            seconds: some("maxexecutiontime")?,
+            values: None,
+            multi_get,
+            cells: [some("countercount")?, some("lockcount")?],
             ignored: file.others(&KNOWN).map(str::to_owned).collect(),
         })
     }
 }
 
+fn mix(file: &Properties) -> Result<Option<Mix>, PropertyError> {
+    let mut shares = [0.0; Kind::ALL.len()];
+    for (share, kind) in shares.iter_mut().zip(Kind::ALL) {
+        *share = file.proportion(kind.property())?;
+    }
+    Ok((shares.iter().sum::<f64>() > 0.0).then(|| Mix::new(shares)))
+}
+
 fn distribution(file: &Properties) -> Result<Distribution, PropertyError> {
-    match file.text("requestdistribution") {
-        None | Some("uniform") => Ok(Distribution::Uniform),
-        Some("zipfian") => Ok(Distribution::Zipfian),
-        Some("latest") => Ok(Distribution::Latest),
-        Some(_) => Err(file.refuse("requestdistribution", "one of uniform, zipfian, latest")),
-    }
+    const NAME: &str = "requestdistribution";
+    let Some(text) = file.text(NAME) else { return Ok(Distribution::Uniform) };
+    let found = Distribution::ALL.iter().find(|(name, _)| *name == text);
+    let wanted = "one of uniform, zipfian, latest, hotspot, sequential, exponential";
+    found.map(|(_, distribution)| *distribution).ok_or_else(|| file.refuse(NAME, wanted))
 }
 
-fn theta(file: &Properties) -> Result<Option<f64>, PropertyError> {
-    const NAME: &str = "zipfiantheta";
-    const WANTED: &str = "a number above 0 and below 10";
-    let Some(text) = file.text(NAME) else { return Ok(None) };
-    let theta: f64 = text.parse().map_err(|_| file.refuse(NAME, WANTED))?;
-    if theta > 0.0 && theta < 10.0 { Ok(Some(theta)) } else { Err(file.refuse(NAME, WANTED)) }
+fn shape(file: &Properties) -> Result<Shape, PropertyError> {
+    let plain = Shape::default();
+    let share = |name: &str, plain: f64| Ok(file.within(name, 0.0, 1.0, "a number from 0 to 1")?.unwrap_or(plain));
+    let theta = file.within("zipfiantheta", 1e-6, 9.999, "a number above 0 and below 10")?;
+    let percentile = file.within("exponential.percentile", 1.0, 99.999, "a number from 1 to 99.999")?;
+    let tail = file.within("exponential.frac", 1e-6, 1.0, "a number above 0 and up to 1")?;
+    Ok(Shape {
+        theta: theta.unwrap_or(plain.theta),
+        hot_data: share("hotspotdatafraction", plain.hot_data)?,
+        hot_operations: share("hotspotopnfraction", plain.hot_operations)?,
+        exponential_percentile: percentile.unwrap_or(plain.exponential_percentile),
+        exponential_share: tail.unwrap_or(plain.exponential_share),
+    })
 }
 
-fn value_bytes(file: &Properties) -> Result<Option<u64>, PropertyError> {
-    let (fields, bytes) = (file.count("fieldcount")?, file.count("fieldlength")?);
-    // YCSB's own defaults: 10 fields of 100 bytes.
-    let product = fields.unwrap_or(10).checked_mul(bytes.unwrap_or(100));
-    match (fields, bytes) {
-        (None, None) => Ok(None),
-        _ => product.map(Some).ok_or_else(|| file.refuse("fieldlength", "a size that fits 64 bits with fieldcount")),
+fn values(name: &str, file: &Properties) -> Result<Option<ValueSize>, WorkloadError> {
+    let wrong = |cause| WorkloadError::Property { name: name.into(), cause };
+    let fields = file.count("fieldcount").map_err(wrong)?;
+    let bytes = file.count("fieldlength").map_err(wrong)?;
+    let least = file.count("minfieldlength").map_err(wrong)?.unwrap_or(1);
+    let law = file.text("fieldlengthdistribution").unwrap_or("constant");
+    if fields.is_none() && bytes.is_none() && law == "constant" {
+        return Ok(None);
     }
+    let (fields, bytes) = (fields.unwrap_or(FIELDS_DEFAULT), bytes.unwrap_or(FIELD_BYTES_DEFAULT));
+    if bytes.checked_mul(fields).is_none_or(|all| all > FIELD_BYTES_MAX) {
+        return Err(wrong(file.refuse("fieldlength", "a size of which fieldcount make at most 1 GiB")));
+    }
+    if law != "constant" && least > bytes {
+        return Err(wrong(file.refuse("minfieldlength", "at most fieldlength")));
+    }
+    let length = match law {
+        "constant" => Length::Constant(bytes),
+        "uniform" => Length::Uniform(least, bytes),
+        "zipfian" => Length::zipfian(least, bytes),
+        "histogram" => {
+            let path = file.text("fieldlengthhistogram").unwrap_or("hist.txt");
+            let table = Histogram::open(path).map_err(|cause| WorkloadError::Lengths { name: name.into(), cause })?;
+            Length::Histogram(table)
+        }
+        _ => return Err(wrong(file.refuse("fieldlengthdistribution", "one of constant, uniform, zipfian, histogram"))),
+    };
+    Ok(Some(ValueSize::of_fields(fields, length)))
 }
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::*;
 
-    #[test]
-    fn the_built_in_workloads_are_those_of_ycsb() {
-        let open = |name| Workload::open(name).expect(name);
-        assert_eq!(open("a").mix, Mix::new([0.5, 0.5, 0.0, 0.0]));
-        assert_eq!(open("B").mix, Mix::new([0.95, 0.05, 0.0, 0.0]));
-        assert_eq!(open("c").mix, Mix::only(Kind::Read));
-        assert_eq!(open("d").mix, Mix::new([0.95, 0.0, 0.05, 0.0]));
-        assert_eq!(open("d").distribution, Distribution::Latest);
-        assert!(open("d").mix.inserts() && !open("a").mix.inserts());
-        assert_eq!(open("f").mix, Mix::new([0.5, 0.0, 0.0, 0.5]));
-        assert!(open("a").ignored.is_empty());
-        assert!(matches!(Workload::open("e"), Err(WorkloadError::Scan(_))));
-        assert!(matches!(Workload::open("g"), Err(WorkloadError::Unknown { .. })));
+    fn parse(text: &str) -> Result<Workload, WorkloadError> {
+        Workload::parse("mine", text, &[])
+    }
+
+    fn shares(of: &[(Kind, f64)]) -> Mix {
+        Mix::new(Kind::ALL.map(|kind| of.iter().find(|(k, _)| *k == kind).map_or(0.0, |(_, share)| *share)))
     }
 
     #[test]
-    fn a_mix_is_drawn_in_its_shares() {
-        let mut rng = SmallRng::seed_from_u64(1);
-        let mix = Mix::new([0.6, 0.2, 0.15, 0.05]);
-        let mut counts = [0u32; 4];
-        for _ in 0..100_000 {
-            counts[mix.next(&mut rng) as usize] += 1;
-        }
-        for (count, share) in counts.iter().zip([0.6, 0.2, 0.15, 0.05]) {
-            assert!((f64::from(*count) / 100_000.0 - share).abs() < 0.01, "{counts:?}");
-        }
+    fn the_built_in_workloads_are_those_of_ycsb() {
+        let open = |name| Workload::open(name, &[]).expect(name);
+        assert_eq!(open("a").mix, shares(&[(Kind::Read, 0.5), (Kind::Update, 0.5)]));
+        assert_eq!(open("B").mix, shares(&[(Kind::Read, 0.95), (Kind::Update, 0.05)]));
+        assert_eq!(open("c").mix, Mix::only(Kind::Read));
+        assert_eq!(open("d").mix, shares(&[(Kind::Read, 0.95), (Kind::Insert, 0.05)]));
+        assert_eq!(open("d").distribution, Distribution::Latest);
+        assert!(open("d").mix.has(Kind::Insert) && !open("a").mix.has(Kind::Insert));
+        assert_eq!(open("f").mix, shares(&[(Kind::Read, 0.5), (Kind::Rmw, 0.5)]));
+        assert!(open("a").ignored.is_empty());
+        assert!(matches!(Workload::open("e", &[]), Err(WorkloadError::Scan(_))));
+        assert!(matches!(Workload::open("g", &[]), Err(WorkloadError::Unknown { .. })));
     }
 
     #[test]
     fn a_custom_file_brings_its_figures() {
-        let text = "recordcount=7\noperationcount=9\nfieldlength=50\nreadproportion=1\ninsertorder=hashed\n";
-        let workload = Workload::parse("mine", text).expect("it parses");
-        assert_eq!((workload.records, workload.operations, workload.value_bytes), (Some(7), Some(9), Some(500)));
+        let text = "recordcount=7\noperationcount=9\nfieldlength=50\nreadproportion=1\ninsertorder=hashed\ndb.batchsize=1\n\
+                    threadcount=3\ntarget=500\nmaxexecutiontime=20\n";
+        let workload = parse(text).expect("it parses");
+        assert_eq!((workload.records, workload.operations, workload.threads), (Some(7), Some(9), Some(3)));
+        assert_eq!((workload.rate, workload.seconds), (Some(500), Some(20)));
+        assert_eq!(workload.values.expect("it has some").max(), 500);
         assert_eq!(workload.distribution, Distribution::Uniform);
-        assert_eq!(workload.ignored, ["insertorder"]);
-        assert!(matches!(Workload::parse("mine", "recordcount=7"), Err(WorkloadError::Empty(_))));
-        assert!(matches!(Workload::parse("mine", "readproportion=2"), Err(WorkloadError::Property { .. })));
-        assert!(Workload::parse("mine", "readproportion=1\nrequestdistribution=hotspot").is_err());
+        assert_eq!(workload.ignored, ["db.batchsize"]);
+        assert!(matches!(parse("recordcount=7"), Err(WorkloadError::Empty(_))));
+        assert!(matches!(parse("readproportion=2"), Err(WorkloadError::Property { .. })));
+        for wrong in [
+            "requestdistribution=normal",
+            "multigetsize=0",
+            "hotspotdatafraction=2",
+            "zipfiantheta=0",
+            "fieldlengthdistribution=odd",
+            "fieldlengthdistribution=uniform\nfieldlength=10\nminfieldlength=11",
+            "fieldcount=99999999999\nfieldlength=99999999999",
+            "fieldlengthdistribution=histogram\nfieldlengthhistogram=/nonexistent",
+        ] {
+            assert!(parse(&format!("readproportion=1\n{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn properties_of_the_command_line_stand_over_the_file() {
+        let over = [("readproportion".to_owned(), "0".to_owned()), ("counteraddproportion".into(), "1".into())];
+        let over =
+            [&over[..], &[("updateproportion".into(), "0".into()), ("requestdistribution".into(), "hotspot".into())]].concat();
+        let workload = Workload::open("a", &over).expect("it parses");
+        assert_eq!((workload.mix, workload.distribution), (Mix::only(Kind::Add), Distribution::Hotspot));
     }
 }

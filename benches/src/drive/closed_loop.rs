@@ -1,7 +1,8 @@
 //! Each operation is waited for before the next begins.
 //!
 //! One look at the clock per operation: an operation begins where the one before it ended, so its latency
-//! holds the generator's own cost (choosing a record, writing its key, checking the value).
+//! holds the generator's own cost (choosing a record, writing its key, checking the value). With a rate it begins
+//! when it was meant to, however late it is.
 
 use std::time::Instant;
 
@@ -9,8 +10,8 @@ use super::member::{Member, judge};
 use super::phase::{Phase, count};
 use crate::acked::Next;
 use crate::failure::Failure;
+use crate::mix::{Kind, Mix};
 use crate::target::Target;
-use crate::workload::{Kind, Mix};
 
 /// How an operation went.
 enum Step {
@@ -26,18 +27,25 @@ enum Step {
 pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless: bool) {
     let mut began = Instant::now();
     loop {
-        let batch = if endless { 1 } else { count(phase.take_batch()) };
-        let mut left = batch;
+        let mut left = if endless { 1 } else { count(phase.take_batch()) };
+        if left == 0 {
+            return;
+        }
         while left > 0 {
             if phase.is_stopped() || member.gave_up() {
                 return;
             }
+            if let Some(pacer) = &mut member.pacer {
+                match pacer.wait(phase, &mut member.rng) {
+                    Some(due) => began = due,
+                    None => return,
+                }
+            }
             match step(member, mix) {
                 Step::Done(kind) => {
                     let now = Instant::now();
-                    member.recorder.record(kind, now - began);
+                    member.record(kind, now.saturating_duration_since(began), phase);
                     began = now;
-                    member.came_through();
                     left -= 1;
                 }
                 Step::Failed(failure) => {
@@ -52,10 +60,6 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
                 Step::End => return,
             }
         }
-        if batch == 0 {
-            return;
-        }
-        member.done.add(batch);
     }
 }
 
@@ -69,13 +73,11 @@ pub fn sweep<T: Target>(member: &mut Member<T>, phase: &Phase) {
         match read(member, record) {
             Ok(()) => {
                 let now = Instant::now();
-                member.recorder.record(Kind::Read, now - began);
+                member.record(Kind::Read, now - began, phase);
                 began = now;
-                member.came_through();
             }
             Err(failure) => member.failed(failure),
         }
-        member.done.add(1);
     }
 }
 
@@ -86,28 +88,45 @@ fn step<T: Target>(member: &mut Member<T>, mix: &Mix) -> Step {
         return insert(member);
     }
     let Some(record) = member.choose() else { return Step::Wait };
-    let result = match kind {
-        Kind::Read => read(member, record),
-        Kind::Update => write(member, record),
-        Kind::Insert | Kind::Rmw => read(member, record).and_then(|()| write(member, record)),
-    };
-    match result {
+    match operate(member, kind, record) {
         Ok(()) => Step::Done(kind),
         Err(failure) => Step::Failed(failure),
     }
 }
 
 #[inline]
-fn read<T: Target>(member: &mut Member<T>, record: u64) -> Result<(), Failure> {
-    let verify = member.plan.verify;
-    let key = member.plan.keys.write(record);
-    member.target.read(key, |seen| judge(seen, record, verify))?
+fn operate<T: Target>(member: &mut Member<T>, kind: Kind, record: u64) -> Result<(), Failure> {
+    match kind {
+        Kind::Read => read(member, record),
+        Kind::Update | Kind::Insert => write(member, record),
+        Kind::Rmw => read(member, record).and_then(|()| write(member, record)),
+        Kind::MultiGet => member.multi_get(record),
+        Kind::Add => {
+            let (target, key) = member.counter(record);
+            target.add(key)
+        }
+        Kind::Lock => {
+            let (target, key) = member.lock(record);
+            target.lock_and_unlock(key)
+        }
+        Kind::Delete => {
+            let (target, key) = member.key(record);
+            target.delete(key)
+        }
+    }
+}
+
+#[inline]
+fn read<T: Target>(member: &mut Member<T>, own: u64) -> Result<(), Failure> {
+    let (verify, record) = (member.plan.verify, member.plan.numbering.record(own));
+    let (target, key) = member.key(own);
+    let judged = target.read(key, |seen| judge(seen, record, verify))?;
+    member.verdict(judged)
 }
 
 fn write<T: Target>(member: &mut Member<T>, record: u64) -> Result<(), Failure> {
-    member.make_value(record);
-    let key = member.plan.keys.write(record);
-    member.target.write(key, &member.value)
+    let (target, key, value, ttl) = member.make_value(record);
+    target.write(key, value, ttl)
 }
 
 fn insert<T: Target>(member: &mut Member<T>) -> Step {

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sidewire::{Client, ClientStats};
+use hdrhistogram::Histogram;
 
+use super::interim::{Interim, LOOK_EVERY, Line};
+use super::measured::Measured;
 use super::member::{Done, Member, Plan};
-use super::phase::{Part, Phase, Work};
-use super::stats_delta;
+use super::phase::{Order, Part, Phase, Work};
+use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::recorder::Recorder;
-use crate::target::{SidewireSession, Target};
-
-/// How often the main thread looks at the others.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use crate::target::Target;
 
 /// Why there are no threads to work with.
 #[derive(Debug, thiserror::Error)]
@@ -26,86 +24,74 @@ pub enum CrewError {
         /// The thread.
         index: usize,
         /// What the library said.
-        cause: sidewire::Error,
+        cause: String,
     },
-    /// The system gave no thread.
-    #[error("no thread to be had: {0}")]
-    Thread(#[from] std::io::Error),
+    /// A process of those that work together.
+    #[error("client {index} ended early: {cause}")]
+    Process {
+        /// The process.
+        index: usize,
+        /// What it said.
+        cause: String,
+    },
+    /// The system gave no thread or process, or took it away.
+    #[error("no thread or process to be had: {0}")]
+    System(#[from] std::io::Error),
     /// A thread ended that should not have.
     #[error("a thread of the load generator ended unexpectedly: this is a bug of kv-bench")]
     Ended,
 }
 
-/// When a phase ends: at the first of these.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Limits {
-    /// Operations of all threads together.
-    pub operations: Option<u64>,
-    /// Time.
-    pub duration: Option<Duration>,
-}
-
-/// What a phase brought, all threads together.
-#[derive(Debug)]
-pub struct Measured {
-    /// Latencies and failures.
-    pub recorder: Recorder,
-    /// The client's own counts.
-    pub stats: ClientStats,
-    /// From the first operation's begin to the last one's end.
-    pub elapsed: Duration,
-    /// CPU time of the threads.
-    pub cpu_ns: u64,
-    /// Why some thread gave up, if one did.
-    pub gave_up: Option<String>,
-}
-
 struct Command {
     phase: Arc<Phase>,
     work: Work,
+    interim: bool,
+}
+
+/// What threads tell the main one.
+pub enum Told {
+    /// The latencies of an interval.
+    Interval(Histogram<u64>),
+    /// All of a phase, by this thread.
+    Part(usize, Box<Part>),
 }
 
 /// Threads that wait for their next phase.
 pub struct Crew {
     commands: Vec<Sender<Command>>,
-    parts: Receiver<(usize, Part)>,
+    told: Receiver<Told>,
     threads: Vec<JoinHandle<()>>,
     done: Vec<Arc<Done>>,
 }
 
 impl Crew {
-    /// Threads with a session of `client` each.
-    pub fn with_sessions(client: &Client, plan: &Plan, threads: usize) -> Result<Self, CrewError> {
-        let client = client.clone();
-        Self::start(plan, threads, move |index| {
-            client.session().map(SidewireSession::new).map_err(|cause| CrewError::Session { index, cause })
-        })
-    }
-
     /// Threads with a target each; a target stays on the thread that opened it.
     pub fn start<T, F>(plan: &Plan, threads: usize, open: F) -> Result<Self, CrewError>
     where
         T: Target,
-        F: Fn(usize) -> Result<T, CrewError> + Clone + Send + 'static,
+        F: Fn(usize) -> Result<T, Failure> + Clone + Send + 'static,
     {
-        let (part_sender, parts) = channel();
+        let (teller, told) = channel();
         let (ready_sender, ready) = channel();
-        let mut crew = Self { commands: Vec::new(), parts, threads: Vec::new(), done: Vec::new() };
+        let mut crew = Self { commands: Vec::new(), told, threads: Vec::new(), done: Vec::new() };
         for index in 0..threads {
             let (command_sender, commands) = channel();
             let done = Arc::<Done>::default();
-            let (plan, open, ready, parts) = (plan.clone(), open.clone(), ready_sender.clone(), part_sender.clone());
+            let (plan, open, ready, teller) = (plan.clone(), open.clone(), ready_sender.clone(), teller.clone());
             crew.commands.push(command_sender);
             crew.done.push(done.clone());
-            let body = move || match open(index) {
-                Ok(target) => {
-                    let member = Member::new(target, plan, index, done);
-                    if ready.send(Ok(())).is_ok() {
-                        drop(ready);
-                        serve(member, index, &commands, &parts);
+            let body = move || {
+                let made = open(index).and_then(|mut target| plan.prepare(&mut target, index, threads).map(|()| target));
+                match made {
+                    Ok(target) => {
+                        let member = Member::new(target, plan, (index, threads), done, teller.clone());
+                        if ready.send(Ok(())).is_ok() {
+                            drop(ready);
+                            serve(member, index, &commands, &teller);
+                        }
                     }
+                    Err(failure) => drop(ready.send(Err(CrewError::Session { index, cause: failure.text }))),
                 }
-                Err(error) => drop(ready.send(Err(error))),
             };
             crew.threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(body)?);
         }
@@ -116,41 +102,57 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Runs a phase; `work` says what each thread does. Threads with endless work are stopped when the others ended.
-    pub fn run(&self, limits: Limits, work: &[Work], progress: &Progress) -> Result<Measured, CrewError> {
-        let phase = Arc::new(Phase::new(limits.operations, work.len()));
+    /// Runs a phase; the order says what each thread does. Threads with endless work are stopped when the others ended.
+    pub fn run(&self, order: &Order, line: Option<Line>, progress: &Progress) -> Result<Measured, CrewError> {
+        let work = &order.work;
+        let phase = Arc::new(Phase::new(order.limits.operations, work.len(), order.pacing));
         let before = self.done();
         for (command, work) in self.commands.iter().zip(work) {
-            command.send(Command { phase: phase.clone(), work: *work }).map_err(|_| CrewError::Ended)?;
+            let command_now = Command { phase: phase.clone(), work: *work, interim: line.is_some() };
+            command.send(command_now).map_err(|_| CrewError::Ended)?;
         }
         let is_endless = |index: usize| matches!(work[index], Work::Endless(_));
+        let all_endless = (0..work.len()).all(is_endless);
         let mut bound_left = (0..work.len()).filter(|index| !is_endless(*index)).count();
-        let until = limits.duration.map(|duration| Instant::now() + duration);
+        let until = order.limits.duration.map(|duration| Instant::now() + duration);
+        let mut interim = Interim::new(progress, line);
         let mut parts = Vec::with_capacity(work.len());
+        let mut next_look = Instant::now() + LOOK_EVERY;
         while parts.len() < work.len() {
-            match self.parts.recv_timeout(LOOK_EVERY) {
-                Ok((index, part)) => {
+            match self.told.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
+                Ok(Told::Interval(latencies)) => interim.add(&latencies),
+                Ok(Told::Part(index, part)) => {
                     bound_left -= usize::from(!is_endless(index));
-                    parts.push(part);
+                    parts.push(*part);
                 }
                 Err(RecvTimeoutError::Timeout) if self.threads.iter().any(JoinHandle::is_finished) => {
                     return Err(CrewError::Ended);
                 }
-                Err(RecvTimeoutError::Timeout) => progress.set(self.done() - before),
+                Err(RecvTimeoutError::Timeout) => {
+                    next_look = Instant::now() + LOOK_EVERY;
+                    if let Some(until) = until {
+                        next_look = next_look.min(until.max(Instant::now()));
+                    }
+                    if interim.look(self.done() - before, work.len() - parts.len()) {
+                        phase.tick();
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(CrewError::Ended),
             }
             let time_is_up = until.is_some_and(|until| Instant::now() >= until);
-            if time_is_up
-                || (bound_left == 0 && parts.len() < work.len() && work.iter().any(|work| !matches!(work, Work::Endless(_))))
-            {
+            if time_is_up || (bound_left == 0 && parts.len() < work.len() && !all_endless) {
                 phase.stop();
+                next_look = next_look.max(Instant::now() + LOOK_EVERY / 10);
             }
         }
-        progress.set(self.done() - before);
-        Ok(together(&parts))
+        interim.look(self.done() - before, 0);
+        let mut measured = Measured::of(&parts);
+        measured.course = std::mem::take(&mut interim.course);
+        Ok(measured)
     }
 
-    fn done(&self) -> u64 {
+    /// Operations that ended so far, of all phases.
+    pub fn done(&self) -> u64 {
         self.done.iter().map(|done| done.count()).sum()
     }
 }
@@ -165,33 +167,11 @@ impl Drop for Crew {
     }
 }
 
-fn serve<T: Target>(mut member: Member<T>, index: usize, commands: &Receiver<Command>, parts: &Sender<(usize, Part)>) {
-    while let Ok(Command { phase, work }) = commands.recv() {
-        let part = member.run(&phase, work);
-        if parts.send((index, part)).is_err() {
+fn serve<T: Target>(mut member: Member<T>, index: usize, commands: &Receiver<Command>, teller: &Sender<Told>) {
+    while let Ok(Command { phase, work, interim }) = commands.recv() {
+        let part = member.run(&phase, work, interim);
+        if teller.send(Told::Part(index, Box::new(part))).is_err() {
             return;
         }
     }
-}
-
-fn together(parts: &[Part]) -> Measured {
-    let mut all = Measured {
-        recorder: Recorder::default(),
-        stats: ClientStats::default(),
-        elapsed: Duration::ZERO,
-        cpu_ns: 0,
-        gave_up: None,
-    };
-    for part in parts {
-        all.recorder.merge(&part.recorder);
-        all.stats = stats_delta::sum(all.stats, part.stats);
-        all.cpu_ns += part.cpu_ns;
-        all.gave_up = all.gave_up.or_else(|| part.gave_up.clone());
-    }
-    let began = parts.iter().map(|part| part.began).min();
-    let ended = parts.iter().map(|part| part.ended).max();
-    if let (Some(began), Some(ended)) = (began, ended) {
-        all.elapsed = ended - began;
-    }
-    all
 }

@@ -2,6 +2,8 @@
 
 mod closed_loop;
 mod crew;
+mod interim;
+mod measured;
 mod member;
 mod phase;
 mod pipelined_loop;
@@ -9,6 +11,8 @@ pub mod stats_delta;
 #[cfg(test)]
 mod tests;
 
-pub use crew::{Crew, CrewError, Limits, Measured};
+pub use crew::{Crew, CrewError};
+pub use interim::{Interim, Line};
+pub use measured::{Measured, Sent};
 pub use member::Plan;
-pub use phase::Work;
+pub use phase::{Limits, Order, Phase, Work};

@@ -1,15 +1,17 @@
 //! A number of operations is kept in flight.
 //!
-//! One look at the clock per round: operations that a round begins start then, those that it reaps end then.
+//! One look at the clock per round: operations that a round begins start then, those that it reaps end then. With a
+//! rate an operation starts when it was meant to, though it may have to wait for a place among those in flight.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::member::{Member, judge};
 use super::phase::{Phase, count};
 use crate::acked::Next;
 use crate::failure::Failure;
-use crate::target::{Target, Ticket};
-use crate::workload::{Kind, Mix};
+use crate::mix::{Kind, Mix};
+use crate::pacer::rest;
+use crate::target::{Request, Target, Ticket};
 
 /// An operation in flight.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,7 @@ enum Begun {
 /// The operations in flight of one thread.
 struct Pipeline<'a, T> {
     member: &'a mut Member<T>,
+    phase: &'a Phase,
     open: Vec<Open>,
     /// Operations that ended in this round.
     ended: Vec<(Open, Result<(), Failure>)>,
@@ -49,6 +52,7 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
     let depth = member.plan.pipeline;
     let mut pipeline = Pipeline {
         member,
+        phase,
         open: Vec::with_capacity(depth),
         ended: Vec::with_capacity(depth),
         waiting: Vec::with_capacity(depth),
@@ -59,13 +63,22 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
     let mut now = Instant::now();
     loop {
         over |= phase.is_stopped() || pipeline.member.gave_up();
+        // Time until the next start, when it has not come yet.
+        let mut early = None;
         while !over && pipeline.in_flight() < depth {
             if left == 0 {
                 left = if endless { 1 } else { count(phase.take_batch()) };
                 over = left == 0;
                 continue;
             }
-            match pipeline.begin(mix, now) {
+            let began = match pipeline.start(now) {
+                Ok(began) => began,
+                Err(wait) => {
+                    early = Some(wait);
+                    break;
+                }
+            };
+            match pipeline.begin(mix, began) {
                 Begun::Yes => left -= 1,
                 Begun::Failed(failure) => {
                     pipeline.member.failed(failure);
@@ -78,14 +91,19 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
                 Begun::End => over = true,
             }
         }
-        if pipeline.in_flight() > 0 {
-            now = pipeline.reap();
-        } else if over {
-            break;
-        } else {
-            std::thread::yield_now();
-            now = Instant::now();
-        }
+        now = match (pipeline.in_flight() > 0, early) {
+            (true, None) => pipeline.reap(true),
+            (true, Some(_)) => pipeline.reap(false),
+            (false, _) if over => break,
+            (false, Some(wait)) => {
+                rest(wait);
+                Instant::now()
+            }
+            (false, None) => {
+                std::thread::yield_now();
+                Instant::now()
+            }
+        };
     }
     if let Some(Open { kind: Kind::Insert, record, .. }) = pipeline.next {
         pipeline.member.plan.acked.untake(record);
@@ -95,6 +113,20 @@ pub fn run<T: Target>(member: &mut Member<T>, phase: &Phase, mix: &Mix, endless:
 impl<T: Target> Pipeline<'_, T> {
     fn in_flight(&self) -> usize {
         self.open.len() + self.waiting.len()
+    }
+
+    /// When the next operation begins: now, or when it was meant to; else how long that is to come.
+    fn start(&mut self, now: Instant) -> Result<Instant, Duration> {
+        let Some(pacer) = &mut self.member.pacer else { return Ok(now) };
+        if let Some(kept) = &self.next {
+            return Ok(kept.began);
+        }
+        let due = pacer.due();
+        if due > now {
+            return Err(due - now);
+        }
+        pacer.step(&mut self.member.rng);
+        Ok(due)
     }
 
     fn begin(&mut self, mix: &Mix, began: Instant) -> Begun {
@@ -134,11 +166,23 @@ impl<T: Target> Pipeline<'_, T> {
     /// Begins an operation; false when too much is in flight.
     fn submit(&mut self, mut open: Open) -> Result<bool, Failure> {
         let member = &mut *self.member;
-        let ticket = if open.reads {
-            member.target.submit_read(member.plan.keys.write(open.record))?
-        } else {
-            member.make_value(open.record);
-            member.target.submit_write(member.plan.keys.write(open.record), &member.value)?
+        let ticket = match open.kind {
+            _ if open.reads => {
+                let (target, key) = member.key(open.record);
+                target.submit(Request::Read { key })?
+            }
+            Kind::Add => {
+                let (target, key) = member.counter(open.record);
+                target.submit(Request::Add { key })?
+            }
+            Kind::Delete => {
+                let (target, key) = member.key(open.record);
+                target.submit(Request::Delete { key })?
+            }
+            _ => {
+                let (target, key, value, ttl) = member.make_value(open.record);
+                target.submit(Request::Write { key, value, ttl })?
+            }
         };
         let Some(ticket) = ticket else {
             return if self.open.is_empty() { Err(Failure::stuck()) } else { Ok(false) };
@@ -148,20 +192,22 @@ impl<T: Target> Pipeline<'_, T> {
         Ok(true)
     }
 
-    /// Waits for at least one operation and records those that ended.
-    fn reap(&mut self) -> Instant {
-        let (open, ended, verify) = (&mut self.open, &mut self.ended, self.member.plan.verify);
-        let waited = self.member.target.wait(|ticket, result| {
+    /// Takes in operations that ended, waiting for one if told to.
+    fn reap(&mut self, wait: bool) -> Instant {
+        let Self { member, open, ended, .. } = self;
+        let (verify, numbering) = (member.plan.verify, member.plan.numbering);
+        let take = |ticket, result: Result<Option<&[u8]>, Failure>| {
             // The oldest come first, mostly: the search is short.
             let Some(position) = open.iter().position(|open| open.ticket == ticket) else { return };
             let open = open.remove(position);
             let verdict = match result {
-                Ok(seen) if open.reads => judge(seen, open.record, verify),
+                Ok(seen) if open.reads => judge(seen, numbering.record(open.record), verify),
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure),
             };
             ended.push((open, verdict));
-        });
+        };
+        let waited = if wait { member.target.wait(take) } else { member.target.poll(take) };
         let now = Instant::now();
         if let Err(failure) = waited {
             self.member.failed(failure);
@@ -175,7 +221,7 @@ impl<T: Target> Pipeline<'_, T> {
 
     fn settle(&mut self, now: Instant) {
         while let Some((open, verdict)) = self.ended.pop() {
-            match verdict {
+            match self.member.verdict(verdict) {
                 Ok(()) if open.reads && open.kind == Kind::Rmw => self.waiting.push(Open { reads: false, ..open }),
                 Ok(()) => self.finish(open, now),
                 Err(failure) => {
@@ -202,9 +248,7 @@ impl<T: Target> Pipeline<'_, T> {
         if open.kind == Kind::Insert {
             self.member.plan.acked.acknowledge(open.record);
         }
-        self.member.recorder.record(open.kind, now - open.began);
-        self.member.came_through();
-        self.member.done.add(1);
+        self.member.record(open.kind, now.saturating_duration_since(open.began), self.phase);
     }
 
     /// Nothing in flight will come back: forgets it all.

@@ -2,23 +2,81 @@
 
 use sidewire::ClientStats;
 
+/// Counts that a client keeps.
+pub const COUNTS: usize = 13;
+
+/// The counts in a fixed order, which other processes of the same program share.
+pub fn to_array(stats: &ClientStats) -> [u64; COUNTS] {
+    let ClientStats {
+        gets,
+        reads,
+        location_hits,
+        retries_torn,
+        retries_stale,
+        retries_moved,
+        retries_pending,
+        adds,
+        locks,
+        lease_discards,
+        puts,
+        deletes,
+        reattaches,
+    } = *stats;
+    [
+        gets,
+        reads,
+        location_hits,
+        retries_torn,
+        retries_stale,
+        retries_moved,
+        retries_pending,
+        adds,
+        locks,
+        lease_discards,
+        puts,
+        deletes,
+        reattaches,
+    ]
+}
+
+/// The other way round.
+pub fn from_array(counts: [u64; COUNTS]) -> ClientStats {
+    let [
+        gets,
+        reads,
+        location_hits,
+        retries_torn,
+        retries_stale,
+        retries_moved,
+        retries_pending,
+        adds,
+        locks,
+        lease_discards,
+        puts,
+        deletes,
+        reattaches,
+    ] = counts;
+    ClientStats {
+        gets,
+        reads,
+        location_hits,
+        retries_torn,
+        retries_stale,
+        retries_moved,
+        retries_pending,
+        adds,
+        locks,
+        lease_discards,
+        puts,
+        deletes,
+        reattaches,
+    }
+}
+
 /// Applies `f` to each count of two sets.
 fn zip(a: ClientStats, b: ClientStats, f: impl Fn(u64, u64) -> u64) -> ClientStats {
-    ClientStats {
-        gets: f(a.gets, b.gets),
-        reads: f(a.reads, b.reads),
-        location_hits: f(a.location_hits, b.location_hits),
-        retries_torn: f(a.retries_torn, b.retries_torn),
-        retries_stale: f(a.retries_stale, b.retries_stale),
-        retries_moved: f(a.retries_moved, b.retries_moved),
-        retries_pending: f(a.retries_pending, b.retries_pending),
-        adds: f(a.adds, b.adds),
-        locks: f(a.locks, b.locks),
-        lease_discards: f(a.lease_discards, b.lease_discards),
-        puts: f(a.puts, b.puts),
-        deletes: f(a.deletes, b.deletes),
-        reattaches: f(a.reattaches, b.reattaches),
-    }
+    let (a, b) = (to_array(&a), to_array(&b));
+    from_array(std::array::from_fn(|at| f(a[at], b[at])))
 }
 
 /// What was counted between two looks.

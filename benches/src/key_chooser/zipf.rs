@@ -41,6 +41,11 @@ impl Zipf {
         }
     }
 
+    /// Ranks that are drawn from.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The next rank.
     #[inline]
     pub fn next(&self, rng: &mut SmallRng) -> u64 {

@@ -1,53 +1,7 @@
-//! `kv-bench` against a real server: if its figures were wrong, missing or of other things than they say, or if it
-//! ended well although operations failed, nobody could believe it. Each command runs as people run it, and its JSON
-//! is held against the server's own counts.
+//! The figures of each command, held against the server's own counts.
 
-use serde_json::Value;
-use sidewire_tests::programs::program;
+use super::{RECORDS, bench, figure, good, load};
 use sidewire_tests::{Server, scale, setting};
-use std::process::{Command, Output};
-
-const RECORDS: u64 = 5_000;
-
-struct Ran {
-    code: Option<i32>,
-    json: Value,
-    stderr: String,
-}
-
-fn output(arguments: &[&str]) -> Output {
-    Command::new(program("kv-bench")).args(arguments).env_remove("SIDEWIRE_SERVER").output().expect("kv-bench can be started")
-}
-
-/// Runs a command against a server, with its report on stdout as JSON.
-fn bench(server: &Server, arguments: &[&str]) -> Ran {
-    let fabric = setting::fabric().to_string();
-    let deadline = format!("{}s", setting::patience(std::time::Duration::from_secs(5)).as_secs());
-    let mut all = arguments.to_vec();
-    all.extend(["--server", server.address(), "--fabric", &fabric, "--deadline", &deadline, "--json", "-"]);
-    let device = setting::device();
-    if let Some(device) = &device {
-        all.extend(["--device", device.as_str()]);
-    }
-    let output = output(&all);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ran { code: output.status.code(), json: serde_json::from_slice(&output.stdout).unwrap_or_default(), stderr }
-}
-
-fn good(server: &Server, arguments: &[&str]) -> Value {
-    let ran = bench(server, arguments);
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
-    ran.json
-}
-
-#[track_caller]
-fn figure(json: &Value, path: &str) -> f64 {
-    json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {json:#}"))
-}
-
-fn load(server: &Server) -> Value {
-    good(server, &["load", "--records", &RECORDS.to_string(), "--threads", "2", "--readers", "1"])
-}
 
 #[test]
 fn load_and_every_workload_give_sane_figures() {
@@ -171,34 +125,4 @@ fn a_full_server_ends_a_load_with_the_right_code() {
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     assert!(ran.stderr.contains("GAVE UP") && figure(&ran.json, "/failures/full/count") > 0.0, "{}", ran.stderr);
     assert_eq!(ran.json["complete"], false);
-}
-
-#[test]
-fn wrong_usage_and_no_server_have_their_exit_codes() {
-    for wrong in [
-        &["run"][..],
-        &["run", "-w", "e"],
-        &["run", "-w", "z"],
-        &["run", "-w", "c", "--records", "many"],
-        &["run", "-w", "c", "--threads", "0"],
-        &["run", "-w", "c", "--theta", "-1"],
-        &["run", "-w", "c", "--distribution", "hotspot"],
-        &["run", "-w", "c", "--expect", "reads_per_get"],
-        &["load", "--key-size", "3", "--records", "1001"],
-        &["load", "--value-size", "5lots"],
-        &["load", "--json", "/nonexistent/report.json"],
-        &["fabric", "--size", "x"],
-        &["nonsense"],
-    ] {
-        let output = output(wrong);
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
-        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{wrong:?}");
-    }
-    let scan = output(&["run", "-w", "e"]);
-    assert!(String::from_utf8_lossy(&scan.stderr).contains("ordered index"));
-    // Port 1 is nobody's.
-    for command in [&["load"][..], &["run", "-w", "c"], &["fabric"]] {
-        let output = output(&[command, &["--server", "127.0.0.1:1"]].concat());
-        assert_eq!(output.status.code(), Some(3), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
 }
