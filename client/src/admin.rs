@@ -1,7 +1,7 @@
 //! What a server tells people and tools.
 
 use crate::address::Address;
-use crate::control::{CALL_LIMIT, Control, ControlError};
+use crate::control::{CALL_LIMIT, Control, ControlError, Plane};
 use crate::error::Error;
 use sidewire_common::layout::record::{Kind, Version};
 use sidewire_proto::v1;
@@ -55,7 +55,7 @@ impl Admin {
     /// # Errors
     /// When the address cannot be used, or the server does not answer.
     pub fn connect_within(address: &str, deadline: Duration) -> Result<Self, Error> {
-        let admin = Self { control: Control::new(Address::parse(address)?)?, deadline };
+        let admin = Self { control: Plane::start()?.server(Address::parse(address)?)?, deadline };
         admin.info()?;
         Ok(admin)
     }

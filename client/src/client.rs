@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::admin::Admin;
 use crate::async_client::AsyncClient;
 use crate::attach::{self, Wishes};
-use crate::control::Control;
+use crate::control::Plane;
 use crate::error::Error;
 use crate::heartbeat::{self, Heartbeat};
 use crate::session::Session;
@@ -66,7 +66,7 @@ pub struct Attachment {
 /// How a client is made.
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
-    pub(crate) server: Option<String>,
+    pub(crate) servers: Vec<String>,
     pub(crate) deadline: Duration,
     pub(crate) fabric: Option<FabricKind>,
     pub(crate) device: Option<String>,
@@ -78,7 +78,7 @@ pub struct ClientBuilder {
 impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
-            server: None,
+            servers: Vec::new(),
             deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
             fabric: None,
             device: None,
@@ -90,10 +90,17 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The server: `host:port` or `kv://host:port`.
+    /// The server: `host:port` or `kv://host:port`; several, with commas between them, as by
+    /// [`servers`](Self::servers).
     #[must_use]
-    pub fn server(mut self, address: impl Into<String>) -> Self {
-        self.server = Some(address.into());
+    pub fn server(self, address: impl AsRef<str>) -> Self {
+        self.servers(address.as_ref().split(','))
+    }
+
+    /// Servers, of which the first that answers is asked.
+    #[must_use]
+    pub fn servers<S: AsRef<str>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
+        self.servers = addresses.into_iter().map(|address| address.as_ref().trim().to_owned()).collect();
         self
     }
 
@@ -144,17 +151,32 @@ impl ClientBuilder {
     /// # Errors
     /// When the server cannot be reached, refuses, or runs a fabric that cannot be had here.
     pub fn connect(self) -> Result<Client, Error> {
-        let Some(server) = &self.server else {
-            return Err(Error::Address { address: String::new(), reason: "no server was named".into() });
-        };
-        let control = Control::new(Address::parse(server)?)?;
+        self.connect_over(Plane::start()?)
+    }
+
+    /// Attaches over these control planes.
+    pub(crate) fn connect_over(self, plane: Plane) -> Result<Client, Error> {
+        let controls = self.servers.iter().map(|server| plane.server(Address::parse(server)?));
+        let controls = controls.collect::<Result<Vec<_>, Error>>()?;
         let program = self.program.unwrap_or_else(executable_name);
         let wishes =
             Wishes { fabric: self.fabric, device: self.device, program, location_cache_entries: self.location_cache_entries };
         let started = BootInstant::now();
-        let attached = Arc::new(attach::attach(&control, &wishes, self.deadline)?);
-        let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, attached));
-        Client::begin(shared, self.deadline.saturating_sub(BootInstant::now().since(started)))
+        let mut last = Error::Address { address: String::new(), reason: "no server was named".into() };
+        let mut untried = controls.len() as u32;
+        for control in controls {
+            // One that does not answer leaves time for the others.
+            let limit = self.deadline.saturating_sub(BootInstant::now().since(started)) / untried;
+            untried -= 1;
+            match attach::attach(&control, &wishes, limit) {
+                Ok(attached) => {
+                    let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, Arc::new(attached)));
+                    return Client::begin(shared, self.deadline.saturating_sub(BootInstant::now().since(started)));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 }
 
@@ -214,14 +236,7 @@ impl Client {
     /// # Errors
     /// As [`ClientBuilder::connect`], of the last one tried.
     pub fn connect<S: AsRef<str>>(servers: &[S]) -> Result<Self, Error> {
-        let mut last = Error::Address { address: String::new(), reason: "no server was named".into() };
-        for server in servers {
-            match Self::builder().server(server.as_ref()).connect() {
-                Ok(client) => return Ok(client),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        Self::builder().servers(servers).connect()
     }
 
     /// Starts the heartbeat of an attachment.

@@ -2,6 +2,14 @@
 //!
 //! The calls run on a small runtime of their own, so that they can be made from any thread, one of another runtime
 //! included.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `plane` | the runtime of a client, and the way from it to each server |
+
+mod plane;
+
+pub(crate) use plane::{Background, Plane};
 
 use crate::address::Address;
 use crate::error::Error;
@@ -12,13 +20,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
-/// Longest time for a TCP connection.
-const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// Longest time for one call that has no deadline of its own.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(5);
 /// Largest reply that is taken, bytes: lists of regions and batches of a scan.
@@ -84,29 +88,6 @@ fn reason_of(status: &Status) -> String {
     }
 }
 
-/// The runtime of the control plane. It may be dropped anywhere, within another runtime too, so it never waits for
-/// its threads.
-pub(crate) struct Background(Option<Runtime>);
-
-impl Background {
-    /// Runs a future to its end.
-    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.0.as_ref().expect("taken by drop alone").spawn(future)
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// One server's control plane. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Control {
@@ -119,46 +100,14 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// For the server at `address`; connects when it is first needed, and again whenever it must.
-    pub fn new(address: Address) -> Result<Self, Error> {
-        let refuse = |reason: String| Error::Address { address: address.as_str().into(), reason };
-        let endpoint = Endpoint::from_shared(format!("http://{}", address.as_str())).map_err(|e| refuse(e.to_string()))?;
-        let endpoint = endpoint.connect_timeout(CONNECT_LIMIT).tcp_nodelay(true);
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("sidewire-rpc").enable_all().build();
-        let runtime = runtime.map_err(|e| Error::Control {
-            server: address.as_str().into(),
-            reason: format!("the control plane's runtime could not be started: {e}"),
-        })?;
-        let channel = {
-            let _inside = runtime.enter();
-            endpoint.connect_lazy()
-        };
-        Ok(Self {
-            address,
-            channel,
-            runtime: Arc::new(Background(Some(runtime))),
-            #[cfg(feature = "sim")]
-            direct: None,
-        })
-    }
-
-    /// For a server of a simulated world.
-    #[cfg(feature = "sim")]
-    pub fn simulated(direct: Arc<dyn crate::sim::Direct>) -> Result<Self, Error> {
-        thread_local! {
-            // A runtime has threads: all clients of a world share one that does nothing.
-            static IDLE: std::cell::OnceCell<Control> = const { std::cell::OnceCell::new() };
-        }
-        let idle = IDLE.with(|idle| match idle.get() {
-            Some(control) => Ok(control.clone()),
-            None => Self::new(Address::parse("127.0.0.1:1")?).map(|control| idle.get_or_init(|| control).clone()),
-        })?;
-        Ok(Self { direct: Some(direct), ..idle })
-    }
-
     /// The server's address.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The same in one word.
+    pub fn name(&self) -> &str {
+        self.address.as_str()
     }
 
     /// The runtime, for work that goes on in the background.
@@ -197,11 +146,39 @@ impl Control {
         }
     }
 
+    /// Runs a call to its end or its deadline without waiting for it: `told` is called with the answer, on another
+    /// thread.
+    fn ask<T: Send + 'static>(
+        &self,
+        told: impl FnOnce(Result<T, ControlError>) + Send + 'static,
+        call: impl Future<Output = Result<Response<T>, Status>> + Send + 'static,
+    ) {
+        self.runtime.spawn(async move {
+            told(match tokio::time::timeout(CALL_LIMIT, call).await {
+                Ok(answer) => answer.map(Response::into_inner).map_err(ControlError::from),
+                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {CALL_LIMIT:?}")).into()),
+            });
+        });
+    }
+
+    /// As `ask`, in a simulated world.
+    #[cfg(feature = "sim")]
+    fn ask_direct<T: 'static>(
+        &self,
+        direct: &Arc<dyn crate::sim::Direct>,
+        told: impl FnOnce(Result<T, ControlError>) + Send + 'static,
+        call: impl FnOnce(&dyn crate::sim::Direct, &str) -> Result<T, Status> + Send + 'static,
+    ) {
+        let (direct, address) = (Arc::clone(direct), self.address.clone());
+        let ask = move || told(call(&*direct, address.as_str()).map_err(ControlError::from));
+        drop(sidewire_common::host::spawn("ask", ask));
+    }
+
     /// Attach.
     pub fn attach(&self, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, ControlError> {
         #[cfg(feature = "sim")]
         if let Some(direct) = &self.direct {
-            return Ok(direct.attach(limit.min(CALL_LIMIT), request)?);
+            return Ok(direct.attach(self.name(), limit.min(CALL_LIMIT), request)?);
         }
         let mut client = self.session();
         self.call(limit, async move { client.attach(request).await })
@@ -215,7 +192,7 @@ impl Control {
     ) -> Result<v1::OpenEndpointReply, ControlError> {
         #[cfg(feature = "sim")]
         if let Some(direct) = &self.direct {
-            return Ok(direct.open_endpoint(limit.min(CALL_LIMIT), request)?);
+            return Ok(direct.open_endpoint(self.name(), limit.min(CALL_LIMIT), request)?);
         }
         let mut client = self.session();
         self.call(limit, async move { client.open_endpoint(request).await })
@@ -228,43 +205,38 @@ impl Control {
         told: impl FnOnce(Result<v1::RegionsReply, ControlError>) + Send + 'static,
     ) {
         #[cfg(feature = "sim")]
-        if let Some(direct) = self.direct.clone() {
-            let ask = move || told(direct.regions(CALL_LIMIT, request).map_err(ControlError::from));
-            drop(sidewire_common::host::spawn("regions", ask));
-            return;
+        if let Some(direct) = &self.direct {
+            return self.ask_direct(direct, told, |direct, server| direct.regions(server, CALL_LIMIT, request));
         }
         let mut client = self.session();
-        self.runtime.spawn(async move {
-            let answer = tokio::time::timeout(CALL_LIMIT, client.regions(request)).await;
-            told(match answer {
-                Ok(answer) => answer.map(Response::into_inner).map_err(ControlError::from),
-                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {CALL_LIMIT:?}")).into()),
-            });
-        });
+        self.ask(told, async move { client.regions(request).await });
     }
 
     /// Ends one session, without waiting for the answer.
     pub fn close_session(&self, request: v1::CloseSessionRequest) {
         #[cfg(feature = "sim")]
-        if let Some(direct) = self.direct.clone() {
-            drop(sidewire_common::host::spawn("close", move || drop(direct.close_session(CALL_LIMIT, request))));
-            return;
+        if let Some(direct) = &self.direct {
+            return self.ask_direct(direct, drop, |direct, server| direct.close_session(server, CALL_LIMIT, request));
         }
         let mut client = self.session();
-        self.runtime.spawn(async move { tokio::time::timeout(CALL_LIMIT, client.close_session(request)).await });
+        self.ask(drop, async move { client.close_session(request).await });
     }
 
     /// Ends the client, without waiting for the answer.
     pub fn detach_later(&self, request: v1::DetachRequest) {
+        #[cfg(feature = "sim")]
+        if let Some(direct) = &self.direct {
+            return self.ask_direct(direct, drop, |direct, server| direct.detach(server, CALL_LIMIT, request));
+        }
         let mut client = self.session();
-        self.runtime.spawn(async move { tokio::time::timeout(CALL_LIMIT, client.detach(request)).await });
+        self.ask(drop, async move { client.detach(request).await });
     }
 
     /// Ends the client.
     pub fn detach(&self, limit: Duration, request: v1::DetachRequest) -> Result<(), ControlError> {
         #[cfg(feature = "sim")]
         if let Some(direct) = &self.direct {
-            return Ok(direct.detach(limit.min(CALL_LIMIT), request).map(|_| ())?);
+            return Ok(direct.detach(self.name(), limit.min(CALL_LIMIT), request).map(|_| ())?);
         }
         let mut client = self.session();
         self.call(limit, async move { client.detach(request).await }).map(|_| ())

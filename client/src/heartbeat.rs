@@ -300,6 +300,7 @@ impl Beater {
             incarnation: self.attached.terms.incarnation,
             number: self.number,
             layout_epoch: self.attached.gate.reached(),
+            map_epoch: 0,
             stats: shared.stats.sum().for_beat(),
         };
         self.acknowledged = beat.layout_epoch;

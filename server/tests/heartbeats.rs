@@ -60,7 +60,7 @@ impl Heart {
         self.number += 1;
         let (incarnation, layout_epoch) = (Incarnation(self.reply.incarnation), self.reply.layout_epoch);
         let stats = GetStats { gets: 7, ..GetStats::default() };
-        Beat { client: self.id, incarnation, number: self.number, layout_epoch, stats }
+        Beat { client: self.id, incarnation, number: self.number, layout_epoch, map_epoch: 0, stats }
     }
 
     /// The next answer; `None` when the endpoint breaks or nothing comes for so long.

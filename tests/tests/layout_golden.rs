@@ -135,7 +135,7 @@ fn heartbeats() {
         lease_discards: 10,
     };
     let (client, incarnation) = (ClientId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10), Incarnation(0x1122_3344_5566_7788));
-    let beat: [u8; BEAT_BYTES] = Beat { client, incarnation, number: 5, layout_epoch: 6, stats }.encode();
+    let beat: [u8; BEAT_BYTES] = Beat { client, incarnation, number: 5, layout_epoch: 6, map_epoch: 0x2122_2324, stats }.encode();
     let answer = Answer {
         verdict: Verdict::Unknown,
         incarnation,
@@ -144,6 +144,7 @@ fn heartbeats() {
         clock_ms: 0x0102_0304_0506,
         clock_error_ms: 1,
         lease_ms: 3000,
+        map_epoch: 0x3132_3334,
     };
     let answer: [u8; ANSWER_BYTES] = answer.encode();
     golden("beat.txt", &(hex("beat", &beat) + &hex("answer", &answer)));

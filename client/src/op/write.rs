@@ -158,7 +158,7 @@ pub(crate) fn error_of(ack: &Ack, wanted: Kind, fence_token: Option<u64>, operat
         Outcome::Busy => Error::Busy,
         Outcome::OutOfRange => Error::OutOfRange { value: first as i64 },
         Outcome::Forgotten => Error::Indeterminate { operation },
-        Outcome::Done | Outcome::Exists | Outcome::VersionMismatch | Outcome::NeverDone => {
+        Outcome::Done | Outcome::Exists | Outcome::VersionMismatch | Outcome::NeverDone | Outcome::WrongPrimary => {
             Error::Layout { reason: format!("the server answered a {operation} with {:?}", ack.outcome) }
         }
     }

@@ -56,6 +56,8 @@ pub enum Outcome {
     OutOfRange = 13,
     /// `Resolve`: below the line that the client itself drew; the outcome is not known any more.
     Forgotten = 14,
+    /// This server does not (any more, or not yet) take writes of that shard: epoch of its cluster map, 0.
+    WrongPrimary = 15,
 }
 
 impl Outcome {
@@ -77,6 +79,7 @@ impl Outcome {
             12 => Self::Busy,
             13 => Self::OutOfRange,
             14 => Self::Forgotten,
+            15 => Self::WrongPrimary,
             _ => return None,
         })
     }

@@ -1,9 +1,10 @@
 //! Heartbeats: Send/Recv between a client process and a server.
 //!
-//! Client to server, tag 2, 128 bytes: tag 1 · zero 7 · client id 16 · incarnation 8 · number 8 · layout epoch
+//! Client to server, tag 2, 128 bytes: tag 1 · zero 3 · map epoch reached 4 · client id 16 · incarnation 8 · number 8 · layout epoch
 //! reached 8 · Get statistics, eleven words.
 //! Server to client, tag 3, 64 bytes: tag 1 · verdict 1 · zero 6 · incarnation 8 · number answered 8 (0: unasked,
-//! something changed) · layout epoch 8 · shard clock in ms 8 · its error in ms 4 · zero 4 · lease in ms 8 · zero 8.
+//! something changed) · layout epoch 8 · shard clock in ms 8 · its error in ms 4 · zero 4 · lease in ms 8 ·
+//! map epoch 4 · zero 4. A map epoch of 0 is none.
 
 use super::wire::{put, u32_at, u64_at, u128_at};
 use crate::id::{ClientId, Incarnation};
@@ -92,6 +93,8 @@ pub struct Beat {
     pub number: u64,
     /// Layout epoch it has reached: nothing older is in flight or cached.
     pub layout_epoch: u64,
+    /// Epoch of the cluster map by which its operations begin from now on; 0 = it has none.
+    pub map_epoch: u32,
     /// Its counts so far.
     pub stats: GetStats,
 }
@@ -125,6 +128,8 @@ pub struct Answer {
     pub clock_error_ms: u32,
     /// Lease, ms, from the sending of the answered beat.
     pub lease_ms: u64,
+    /// Epoch of the server's cluster map; 0 = it runs alone.
+    pub map_epoch: u32,
 }
 
 /// Why bytes are no beat.
@@ -138,6 +143,7 @@ impl Beat {
     pub fn encode(&self) -> [u8; BEAT_BYTES] {
         let mut bytes = [0; BEAT_BYTES];
         bytes[0] = BEAT_TAG;
+        put(&mut bytes, 4, &self.map_epoch.to_le_bytes());
         put(&mut bytes, 8, &self.client.to_bytes());
         put(&mut bytes, 24, &self.incarnation.0.to_le_bytes());
         put(&mut bytes, 32, &self.number.to_le_bytes());
@@ -156,7 +162,7 @@ impl Beat {
         if bytes.len() != BEAT_BYTES || bytes[0] != BEAT_TAG {
             return Err(BeatError("not a beat"));
         }
-        if bytes[1..8] != [0; 7] {
+        if bytes[1..4] != [0; 3] {
             return Err(BeatError("reserved bytes"));
         }
         let number = u64_at(bytes, 32);
@@ -168,6 +174,7 @@ impl Beat {
             incarnation: Incarnation(u64_at(bytes, 24)),
             number,
             layout_epoch: u64_at(bytes, 40),
+            map_epoch: u32_at(bytes, 4),
             stats: GetStats::from_words(std::array::from_fn(|i| u64_at(bytes, 48 + i * 8))),
         })
     }
@@ -186,6 +193,7 @@ impl Answer {
         put(&mut bytes, 32, &self.clock_ms.to_le_bytes());
         put(&mut bytes, 40, &self.clock_error_ms.to_le_bytes());
         put(&mut bytes, 48, &self.lease_ms.to_le_bytes());
+        put(&mut bytes, 56, &self.map_epoch.to_le_bytes());
         bytes
     }
 
@@ -203,7 +211,7 @@ impl Answer {
             3 => Verdict::Stopping,
             _ => return Err(BeatError("unknown verdict")),
         };
-        if bytes[2..8] != [0; 6] || u32_at(bytes, 44) != 0 || u64_at(bytes, 56) != 0 {
+        if bytes[2..8] != [0; 6] || u32_at(bytes, 44) != 0 || u32_at(bytes, 60) != 0 {
             return Err(BeatError("reserved bytes"));
         }
         Ok(Self {
@@ -214,6 +222,7 @@ impl Answer {
             clock_ms: u64_at(bytes, 32),
             clock_error_ms: u32_at(bytes, 40),
             lease_ms: u64_at(bytes, 48),
+            map_epoch: u32_at(bytes, 56),
         })
     }
 }
@@ -226,7 +235,8 @@ mod tests {
     #[test]
     fn beats_and_answers_come_back() {
         let stats = GetStats { gets: 5, reads: 9, lease_discards: 1, ..GetStats::default() };
-        let beat = Beat { client: ClientId(1 << 100 | 7), incarnation: Incarnation(3), number: 4, layout_epoch: 2, stats };
+        let beat =
+            Beat { client: ClientId(1 << 100 | 7), incarnation: Incarnation(3), number: 4, layout_epoch: 2, map_epoch: 8, stats };
         assert_eq!(Beat::decode(&beat.encode()), Ok(beat));
         let answer = Answer {
             verdict: Verdict::Alive,
@@ -236,6 +246,7 @@ mod tests {
             clock_ms: 99,
             clock_error_ms: 1,
             lease_ms: 3000,
+            map_epoch: 9,
         };
         assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
     }

@@ -11,7 +11,7 @@ fn at(ms: u64) -> BootInstant {
 
 fn beat(client: u128, number: u64, layout_epoch: u64) -> Beat {
     let stats = GetStats { gets: number, ..GetStats::default() };
-    Beat { client: ClientId(client), incarnation: Incarnation(1), number, layout_epoch, stats }
+    Beat { client: ClientId(client), incarnation: Incarnation(1), number, layout_epoch, map_epoch: 0, stats }
 }
 
 /// A table with clients 1 to `count`, admitted at 0 with epoch 1.

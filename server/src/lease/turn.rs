@@ -224,6 +224,7 @@ impl Turn {
             clock_ms: self.store.clock_ms(),
             clock_error_ms: CLOCK_ERROR_MS,
             lease_ms: self.store.settings().lease.as_millis() as u64,
+            map_epoch: 0,
         }
     }
 

@@ -15,6 +15,7 @@ fn beat_of(intruder: &Intruder, number: u64) -> Beat {
         incarnation: Incarnation(intruder.attached.reply.incarnation),
         number,
         layout_epoch: intruder.attached.reply.layout_epoch,
+        map_epoch: 0,
         stats: GetStats::default(),
     }
 }
@@ -69,6 +70,7 @@ fn what_is_no_heartbeat() {
         clock_ms: 1,
         clock_error_ms: 1,
         lease_ms: 1,
+        map_epoch: 0,
     };
     let cases = [
         ("nothing", Vec::new(), "beat.malformed"),
@@ -78,7 +80,7 @@ fn what_is_no_heartbeat() {
         ("as long as there is room", vec![2; MESSAGE_BYTES], "beat.malformed"),
         ("an answer", answer.encode().to_vec(), "beat.malformed"),
         ("another tag", spoilt(0, 1), "beat.malformed"),
-        ("reserved bytes", spoilt(7, 1), "beat.malformed"),
+        ("reserved bytes", spoilt(3, 1), "beat.malformed"),
         ("number 0", Beat { number: 0, ..right }.encode().to_vec(), "beat.malformed"),
         ("another client", Beat { client: ClientId(7), ..right }.encode().to_vec(), "beat.client"),
         ("no client", Beat { client: ClientId(0), ..right }.encode().to_vec(), "beat.client"),

@@ -1,6 +1,6 @@
 //! A client of a schedule: sessions that call at random, and write down what they saw.
 
-use crate::cluster::Line;
+use crate::cluster::{ADDRESS, Line};
 use crate::keys::Keys;
 use parking_lot::Mutex;
 use rand::Rng;
@@ -68,7 +68,7 @@ pub struct Worker {
 /// Attaches, however long it takes.
 pub fn attach(line: &Line) -> Client {
     loop {
-        let builder = Client::builder().deadline(DEADLINE).spin(Duration::ZERO).location_cache_entries(256);
+        let builder = Client::builder().server(ADDRESS).deadline(DEADLINE).spin(Duration::ZERO).location_cache_entries(256);
         match builder.connect_simulated(Arc::new(line.clone())) {
             Ok(client) => return client,
             Err(_) => host::sleep(Duration::from_millis(3)),

@@ -106,6 +106,9 @@ impl Line {
     }
 }
 
+/// The server's address; there is one server in this world.
+pub const ADDRESS: &str = "server:7400";
+
 /// A future that waits by the host's means alone: it is ready when it is asked.
 fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -115,23 +118,41 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 impl Direct for Line {
-    fn attach(&self, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, Status> {
+    fn attach(&self, _server: &str, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, Status> {
         self.call(limit, |service| ready(service.attach(Request::new(request))))
     }
 
-    fn open_endpoint(&self, limit: Duration, request: v1::OpenEndpointRequest) -> Result<v1::OpenEndpointReply, Status> {
+    fn open_endpoint(
+        &self,
+        _server: &str,
+        limit: Duration,
+        request: v1::OpenEndpointRequest,
+    ) -> Result<v1::OpenEndpointReply, Status> {
         self.call(limit, |service| ready(service.open_endpoint(Request::new(request))))
     }
 
-    fn regions(&self, limit: Duration, request: v1::RegionsRequest) -> Result<v1::RegionsReply, Status> {
+    fn regions(&self, _server: &str, limit: Duration, request: v1::RegionsRequest) -> Result<v1::RegionsReply, Status> {
         self.call(limit, |service| ready(service.regions(Request::new(request))))
     }
 
-    fn close_session(&self, limit: Duration, request: v1::CloseSessionRequest) -> Result<v1::CloseSessionReply, Status> {
+    fn close_session(
+        &self,
+        _server: &str,
+        limit: Duration,
+        request: v1::CloseSessionRequest,
+    ) -> Result<v1::CloseSessionReply, Status> {
         self.call(limit, |service| ready(service.close_session(Request::new(request))))
     }
 
-    fn detach(&self, limit: Duration, request: v1::DetachRequest) -> Result<v1::DetachReply, Status> {
+    fn detach(&self, _server: &str, limit: Duration, request: v1::DetachRequest) -> Result<v1::DetachReply, Status> {
         self.call(limit, |service| ready(service.detach(Request::new(request))))
+    }
+
+    fn map(&self, _server: &str, limit: Duration) -> Result<v1::ClusterMap, Status> {
+        self.call(limit, |_| Err(Status::failed_precondition("the server runs alone")))
+    }
+
+    fn resolve(&self, _server: &str, limit: Duration, _request: v1::ResolveRequest) -> Result<v1::ResolveReply, Status> {
+        self.call(limit, |_| Err(Status::failed_precondition("the server runs alone")))
     }
 }
