@@ -5,6 +5,8 @@
 //! that differs from it needs a new `LAYOUT_VERSION`, not new files. `SIDEWIRE_TEST_BLESS=1` writes files that are
 //! missing, never those that are there.
 
+use sidewire_common::cluster::placement::place;
+use sidewire_common::cluster::{Assignment, MemberId};
 use sidewire_common::id::{ClientId, Incarnation};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::{self, Ack, Outcome};
@@ -180,4 +182,24 @@ fn placement_of_a_hundred_keys() {
             .unwrap();
     }
     golden("placement.txt", &text);
+}
+
+/// Holders of all shards, sixteen a line; who comes later takes over from those before.
+#[test]
+fn shards_lie_where_they_lay() {
+    let mut text = String::new();
+    for replicas in 1..=3 {
+        let mut shards = vec![Assignment::default(); 256];
+        for weights in [&[100][..], &[100, 100], &[100, 100, 100], &[100, 100, 50, 200]] {
+            let members = (1..).map(MemberId).zip(weights.iter().copied()).collect();
+            let placed = place(&shards, &members, replicas);
+            writeln!(text, "copies {replicas} weights {weights:?}").unwrap();
+            for row in placed.chunks(16) {
+                let names = row.iter().map(|all| all.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join("-"));
+                writeln!(text, "  {}", names.collect::<Vec<_>>().join(" ")).unwrap();
+            }
+            shards = placed.into_iter().map(|in_sync| Assignment { reign: 1, in_sync, ..Assignment::default() }).collect();
+        }
+    }
+    golden("shards.txt", &text);
 }
