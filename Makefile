@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 SUITE ?=
+ROWS ?=
 SECONDS ?= 60
 SCHEDULES ?=
 FIRST ?=
@@ -39,9 +40,9 @@ lab-shell: ## a shell in the VM, with a Soft-RoCE device and the programs of the
 	deploy/setup.sh --lab
 	deploy/lab/shell.sh
 
-bench: build ## the YCSB workloads and the raw fabric on a server of this machine
+bench: build ## the table of figures beside other stores; ROWS="own get ..." for some of them
 	deploy/setup.sh --bench
-	deploy/bench.sh
+	deploy/bench.sh $(ROWS)
 
 loom: ## the shared-memory rings under every order the memory model allows
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p sidewire-common --no-default-features --release loom_model

@@ -1,60 +1,72 @@
 #!/usr/bin/env bash
-# The YCSB workloads and the raw fabric, on a server of this machine.
+# The table of what Sidewire must show on shared memory, as ratios measured side by side on this machine.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: bench.sh [--records COUNT] [--duration TIME] [--threads COUNT] [--json FOLDER]
+usage: bench.sh [--records COUNT] [--duration TIME] [--rounds COUNT] [--keys COUNT] [--json FOLDER] [ROW]...
 
-Starts a kv-server on a free port, measures the raw fabric, then runs the
-YCSB workloads a, b, c, d and f, each on records of its own server.
-Defaults: 200k records, 10s a workload, 1 thread. With --json each report is
-written to FOLDER too. SIDEWIRE_BIN_DIR names another folder of programs than
-target/release; SIDEWIRE_BENCH_SERVER holds further options of kv-server, e.g.
-"--listen 10.0.0.1:0 --fabric verbs".
+Starts a kv-server, a Redis and a memcached of its own on free sockets, an LMDB
+in memory, and prints a table: each figure, its bar, and what was reached.
+Stores are measured in interleaved rounds; a figure is the median round's.
+
+  --records   records of most rows [1M]
+  --duration  time of each window [3s]
+  --rounds    rounds [3]
+  --keys      keys of the row about memory [10M]
+  --json      keep every report of kv-bench in this folder
+  ROW         own, get, lmdb, peers, pipeline, put, reads, threads, memory, ycsb
+              [all but ycsb, which prints the YCSB workloads and the raw fabric]
+
+SIDEWIRE_BIN_DIR names another folder of programs than target/release;
+SIDEWIRE_BENCH_SERVER holds further options of kv-server, e.g.
+"--listen 10.0.0.1:0 --fabric verbs". What is not installed is left out.
 TEXT
 }
 
 die() { printf 'bench: %s\n' "$*" >&2; exit 1; }
+say() { printf 'bench: %s\n' "$*" >&2; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-records=200k duration=10s threads=1 json=
+records=1M duration=3s rounds=3 keys=10M json='' rows=()
 while (($#)); do
     case $1 in
-        --records | --duration | --threads | --json)
+        --records | --duration | --rounds | --keys | --json)
             (($# >= 2)) || die "$1 wants a value"
-            case $1 in
-                --records) records=$2 ;;
-                --duration) duration=$2 ;;
-                --threads) threads=$2 ;;
-                --json) json=$2 ;;
-            esac
+            declare "${1#--}=$2"
             shift
             ;;
         --help | -h) usage; exit 0 ;;
+        own | get | lmdb | peers | pipeline | put | reads | threads | memory | ycsb) rows+=("$1") ;;
         *) usage >&2; die "unknown option $1" ;;
     esac
     shift
 done
+((${#rows[@]})) || rows=(own get lmdb peers pipeline put reads threads memory)
 
 programs=$(cd "${SIDEWIRE_BIN_DIR:-$root/target/release}" 2>/dev/null && pwd) || die "no programs: run 'make build' first"
-[[ -z $json ]] || mkdir -p "$json"
+type -P jq >/dev/null || die "no jq: run 'deploy/setup.sh --bench'"
 work=$(mktemp -d "${TMPDIR:-/tmp}/sidewire-bench.XXXXXX")
-server=''
+memory=$(mktemp -d /dev/shm/sidewire-bench.XXXXXX)
+chmod 755 "$work"
+[[ -z $json ]] || mkdir -p "$json"
+kept=${json:-$work}
+server='' redis='' memcached='' table=()
 
-stop_server() {
-    [[ -z $server ]] || kill "$server" 2>/dev/null || true
-    [[ -z $server ]] || wait "$server" 2>/dev/null || true
-    server=''
+end() { # process
+    [[ -z $1 ]] || kill "$1" 2>/dev/null || true
+    [[ -z $1 ]] || wait "$1" 2>/dev/null || true
 }
-trap 'stop_server; rm -rf "$work"' EXIT
+trap 'end "$server"; end "$redis"; end "$memcached"; rm -rf "$work" "$memory"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-start_server() {
+start_server() { # memory
     local options tries
+    end "$server"
+    server=''
     read -ra options <<<"${SIDEWIRE_BENCH_SERVER:---listen 127.0.0.1:0}"
-    "$programs/kv-server" --memory 1GiB --log warn "${options[@]}" >"$work/address" 2>"$work/log" &
+    "$programs/kv-server" --memory "${1:-2GiB}" --log warn "${options[@]}" >"$work/address" 2>"$work/log" &
     server=$!
     for ((tries = 0; tries < 300; tries++)); do
         SIDEWIRE_SERVER=$(sed -n 's/^listening on //p' "$work/address")
@@ -67,17 +79,225 @@ start_server() {
     die "the server did not start"
 }
 
-measure() { # name, arguments of kv-bench
-    local name=$1 report=()
-    shift
-    [[ -z $json ]] || report=(--json "$json/$name.json")
-    printf '\n$ kv-bench %s\n' "$*"
-    start_server
-    "$programs/kv-bench" "$@" "${report[@]}"
-    stop_server
+await_socket() { # process, socket, name
+    local tries
+    for ((tries = 0; tries < 300; tries++)); do
+        [[ ! -S $2 ]] || return 0
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.1
+    done
+    die "$3 did not start"
 }
 
-measure fabric fabric --size 64 --size 1KiB
-for workload in a b c d f; do
-    measure "$workload" run --workload "$workload" --load --records "$records" --duration "$duration" --threads "$threads"
+# The other stores' URLs, as far as they are installed.
+peers=()
+start_peers() {
+    ((!${#peers[@]})) || return 0
+    if type -P redis-server >/dev/null; then
+        redis-server --port 0 --unixsocket "$work/redis" --save '' --appendonly no --dir "$work" >/dev/null 2>&1 &
+        redis=$!
+        await_socket "$redis" "$work/redis" redis-server
+        peers+=("redis+unix://$work/redis")
+    fi
+    if type -P memcached >/dev/null; then
+        memcached -u "$(id -un)" -s "$work/memcached" -m 2048 -c 1024 >/dev/null 2>&1 &
+        memcached=$!
+        await_socket "$memcached" "$work/memcached" memcached
+        peers+=("memcached+unix://$work/memcached")
+    fi
+    ((${#peers[@]})) || say "neither redis-server nor memcached here: run 'deploy/setup.sh --bench'"
+}
+
+bench() { # name, arguments of kv-bench
+    local name=$1
+    shift
+    say "kv-bench $*"
+    "$programs/kv-bench" "$@" --json "$kept/$name.json" >"$work/text" || { cat "$work/text" >&2; die "kv-bench $* failed"; }
+}
+
+figure() { jq -r "$2" "$kept/$1.json"; } # name, path
+median() { sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+over() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.3f", a / b; else print "-" }'; }
+row() { table+=("$(printf '%-62s %10s %12s  %s' "$1" "$2" "$3" "${4:-}")"); } # figure, bar, reached, what it is made of
+
+loaded=''
+load() { # Everything that rows of 1M records read, once.
+    [[ -z $loaded ]] || return 0
+    start_server 2GiB
+    start_peers
+    local target
+    for target in "kv://$SIDEWIRE_SERVER" "${peers[@]}" "lmdb:$memory/lmdb"; do
+        bench load load --records "$records" --target "$target" --pipeline 64
+    done
+    loaded=1
+}
+
+row_own() {
+    local round chooser all
+    for chooser in uniform zipfian; do
+        all=()
+        for ((round = 1; round <= rounds; round++)); do
+            bench own run -w c --target null: --records "$records" --distribution "$chooser" --operations 20M --warmup off
+            all+=("$(figure own .client_cpu_ns_per_op)")
+        done
+        row "kv-bench's own CPU per operation, null target, $chooser" "<= 60 ns" "$(printf '%s\n' "${all[@]}" | median | cut -c1-5) ns"
+    done
+}
+
+row_get() {
+    load
+    bench get run -w c --records "$records" --duration "$duration" --warmup sweep --location-cache "$records"
+    row "warm Get p50 / raw shm read of the same place" "<= 2.0" "$(figure get '.ratio.read_p50_over_raw_read * 100 | round / 100')" \
+        "$(figure get '"\(.latency_ns.read.p50) / \(.raw.read.p50) ns"')"
+    row "warm Get p50 / raw shm read spread over as many bytes" "stated" "$(figure get '.ratio.read_p50_over_raw_read_spread * 100 | round / 100')" \
+        "$(figure get '"\(.latency_ns.read.p50) / \(.raw.read_spread.p50) ns"')"
+}
+
+row_lmdb() {
+    load
+    bench lmdb compare -w c --distribution uniform --records "$records" --duration "$duration" --rounds "$rounds" --warmup sweep \
+        --location-cache "$records" --target "kv://$SIDEWIRE_SERVER" --target "lmdb:$memory/lmdb"
+    row "Get p50 / LMDB get p50, read transaction kept open" "<= 1.0" "$(figure lmdb '.compare_ratio.lmdb.read_p50 * 100 | round / 100')" \
+        "$(figure lmdb '"\(.compare[0].p50_ns.read) / \(.compare[1].p50_ns.read) ns"')"
+}
+
+# Rates of one store in all rounds, the best count of connections; and its CPU per operation there.
+declare -A best best_at best_cpu
+row_peers() {
+    load
+    ((${#peers[@]})) || return 0
+    local round connections target name rate
+    declare -A rates cpus
+    for ((round = 1; round <= rounds; round++)); do
+        bench kv run -w c --records "$records" --duration "$duration" --warmup sweep --location-cache "$records" --no-raw
+        rates[kv]+="$(figure kv .throughput_ops) "
+        cpus[kv]+="$(figure kv .server_cpu_ns_per_op) "
+        for connections in 1 2 4 8 16 32; do
+            for target in "${peers[@]}"; do
+                name=${target%%+*}
+                bench peer run -w c --records "$records" --duration "$duration" --threads "$connections" --target "$target"
+                rates[$name $connections]+="$(figure peer .throughput_ops) "
+                cpus[$name $connections]+="$(figure peer .server_cpu_ns_per_op) "
+            done
+        done
+    done
+    local kv kv_cpu key
+    kv=$(tr ' ' '\n' <<<"${rates[kv]% }" | median)
+    kv_cpu=$(tr ' ' '\n' <<<"${cpus[kv]% }" | median)
+    for key in "${!rates[@]}"; do
+        [[ $key != kv ]] || continue
+        name=${key% *}
+        rate=$(tr ' ' '\n' <<<"${rates[$key]% }" | median)
+        if awk "BEGIN { exit !($rate > ${best[$name]:-0}) }"; then
+            best[$name]=$rate best_at[$name]=${key#* } best_cpu[$name]=$(tr ' ' '\n' <<<"${cpus[$key]% }" | median)
+        fi
+    done
+    for name in "${!best[@]}"; do
+        row "Gets/s, one thread / $name over a Unix socket, best of 1 to 32" ">= 20" "$(over "$kv" "${best[$name]}")" \
+            "$(printf '%.0f / %.0f at %s connections' "$kv" "${best[$name]}" "${best_at[$name]}")"
+        row "server CPU per Get, percent of $name's" "< 1 %" "$(over "$(awk "BEGIN { print 100 * $kv_cpu }")" "${best_cpu[$name]}") %" \
+            "$(printf '%.2f / %.0f ns' "$kv_cpu" "${best_cpu[$name]}")"
+    done
+}
+
+row_pipeline() {
+    load
+    [[ -n $redis ]] || return 0
+    local round threads target="redis+unix://$work/redis" kv=() single=() double=()
+    for ((round = 1; round <= rounds; round++)); do
+        bench kv run -w c --records "$records" --duration "$duration" --threads 2 --warmup sweep --location-cache "$records" --no-raw
+        kv+=("$(figure kv .throughput_ops)")
+        for threads in 1 2; do
+            bench peer run -w c --records "$records" --duration "$duration" --threads "$threads" --pipeline 64 --target "$target"
+            if ((threads == 1)); then single+=("$(figure peer .throughput_ops)"); else double+=("$(figure peer .throughput_ops)"); fi
+        done
+    done
+    local ours theirs
+    ours=$(printf '%s\n' "${kv[@]}" | median)
+    theirs=$({ printf '%s\n' "${single[@]}" | median; printf '%s\n' "${double[@]}" | median; } | sort -g | tail -n 1)
+    row "Gets/s, two threads / Redis pipelined 64 deep" ">= 3" "$(over "$ours" "$theirs")" "$(printf '%.0f / %.0f' "$ours" "$theirs")"
+    bench puts compare -w c -p readproportion=0 -p updateproportion=1 --records "$records" --duration "$duration" --rounds "$rounds" \
+        --pipeline 64 --target "kv://$SIDEWIRE_SERVER" --target "$target"
+    row "Puts/s, one worker, pipeline 64 / Redis SET pipelined 64" ">= 1.0" \
+        "$(figure puts '.compare_ratio["redis+unix"].throughput_ops * 100 | round / 100')" \
+        "$(figure puts '"\(.compare[0].throughput_ops | round) / \(.compare[1].throughput_ops | round)"')"
+}
+
+row_put() {
+    load
+    # A client that spins for long keeps asking, so the worker stays awake; one that pauses finds it asleep.
+    bench put run -w c -p readproportion=0 -p updateproportion=1 --records "$records" --duration "$duration"
+    row "Put p50, worker awake / raw Write-with-Immediate and ack" "<= 4" \
+        "$(figure put '.ratio.update_p50_over_raw_write_imm_ack * 100 | round / 100')" \
+        "$(figure put '"\(.latency_ns.update.p50) / \(.raw.write_imm_ack.p50) ns"')"
+    bench sleepy run -w c -p readproportion=0 -p updateproportion=1 --records "$records" --duration "$duration" --rate 200 --arrival fixed --no-raw
+    row "Put p50, worker asleep (200 Puts a second)" "stated" "$(figure sleepy '.latency_ns.update.p50 / 1000 | round') us"
+}
+
+row_reads() {
+    load
+    local run=(run --records "$records" --duration "$duration" --no-raw)
+    bench reads "${run[@]}" -w c --warmup sweep --location-cache "$records"
+    row "Reads per Get, YCSB C zipfian, all locations cached" "<= 1.02" "$(figure reads '.reads_per_get * 10000 | round / 10000')"
+    bench reads "${run[@]}" -w c --warmup 5s
+    row "Reads per Get, YCSB C zipfian, the default cache after 5 s" "stated" "$(figure reads '.reads_per_get * 10000 | round / 10000')"
+    bench reads "${run[@]}" -w b --warmup sweep --location-cache "$records"
+    row "Reads per Get, YCSB B, all locations cached" "<= 1.10" "$(figure reads '.reads_per_get * 10000 | round / 10000')"
+    bench reads "${run[@]}" -w c --distribution uniform --location-cache off
+    row "Reads per Get, cold" "<= 2.06" "$(figure reads '.reads_per_get * 10000 | round / 10000')"
+}
+
+row_threads() {
+    load
+    local round threads highest=0 rate
+    declare -A rates
+    for ((round = 1; round <= rounds; round++)); do
+        for threads in 1 2 4 8 16; do
+            bench a run -w a --records "$records" --duration "$duration" --threads "$threads" --no-raw
+            rates[$threads]+="$(figure a .throughput_ops) "
+        done
+    done
+    local told=''
+    for threads in 1 2 4 8 16; do
+        rate=$(tr ' ' '\n' <<<"${rates[$threads]% }" | median)
+        told+=$(printf '%.0f ' "$rate")
+        highest=$(printf '%s\n%s\n' "$highest" "$rate" | sort -g | tail -n 1)
+    done
+    row "YCSB A zipfian 0.99, 16 threads / the best of 1 to 16" ">= 0.8" "$(over "$rate" "$highest")" "${told}per second"
+}
+
+row_memory() {
+    local size
+    for size in 64 1024; do
+        start_server 16GiB
+        loaded=''
+        local count=$keys
+        ((size == 64)) || count=1M
+        bench memory load --records "$count" --value-size "$size" --pipeline 64
+        ((size != 64)) || row "index bytes a key at $keys keys" "<= 20" "$(figure memory '.growth.index_bytes_per_key * 10 | round / 10')"
+        row "heap beyond the records' own bytes, values of $size B" "<= $( ((size == 64)) && echo 30 || echo 10) %" \
+            "$(figure memory '.growth.heap_overhead * 1000 | round / 10') %" "$count keys"
+    done
+}
+
+row_ycsb() {
+    local workload
+    for workload in fabric a b c d f; do
+        start_server 2GiB
+        loaded=''
+        if [[ $workload == fabric ]]; then
+            bench fabric fabric --size 64 --size 1KiB
+        else
+            bench "$workload" run --workload "$workload" --load --records "$records" --duration "$duration"
+        fi
+        cat "$work/text"
+    done
+}
+
+for name in "${rows[@]}"; do
+    "row_$name"
 done
+if ((${#table[@]})); then
+    printf '\n%-62s %10s %12s  %s\n' figure bar reached 'made of'
+    printf '%s\n' "${table[@]}"
+fi

@@ -52,6 +52,7 @@ bench_packages() {
     cat <<'TEXT'
 redis-server       a store under the same load; tests and "make bench" start one of their own
 memcached          the same
+jq                 reads figures out of reports for the table of "make bench"
 chromium           looks at the pages of "kv-bench --html" in a test, without a display
 TEXT
 }

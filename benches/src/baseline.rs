@@ -43,6 +43,9 @@ pub struct RawFigure {
     pub max: u64,
     /// Operations per second in the median round.
     pub rate_ops: f64,
+    /// Bytes per second in the median round, where messages have a length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<f64>,
 }
 
 impl<'a> Probe<'a> {
@@ -89,6 +92,7 @@ impl<'a> Probe<'a> {
             p999: self.all.value_at_quantile(0.999),
             max: self.all.max(),
             rate_ops: median(self.rates.clone()),
+            bytes_per_s: None,
         }
     }
 }

@@ -24,6 +24,8 @@ use crate::value_size::ValueSize;
 
 /// Records unless said otherwise.
 pub const RECORDS_DEFAULT: u64 = 100_000;
+/// Bytes of a key unless said otherwise.
+pub const KEY_BYTES_DEFAULT: u64 = 16;
 /// Bytes of a value unless said otherwise.
 pub const VALUE_BYTES_DEFAULT: u64 = 64;
 /// Inserts that `run --load` keeps in flight.
@@ -56,7 +58,7 @@ pub fn store(store: &dyn Store, plan: &Plan, writers: usize, readers: usize, rec
 /// Stores the records of a run.
 pub fn store_all(to: &dyn Store, settings: &Settings<'_>) -> Result<(), Stop> {
     let (records, values) = (settings.records, (settings.values.clone(), settings.ttls.clone()));
-    let plan = plan(&settings.args.records, records, values, PIPELINE)?;
+    let plan = plan(&settings.args.records, settings.key_size, records, values, PIPELINE)?;
     let loaded = store(to, &plan, settings.threads, 0, records)?;
     if loaded.stored == records {
         return Ok(());
@@ -66,8 +68,8 @@ pub fn store_all(to: &dyn Store, settings: &Settings<'_>) -> Result<(), Stop> {
 }
 
 /// The plan of a load.
-fn plan(args: &Records, records: u64, (values, ttls): (ValueSize, Ttls), pipeline: u16) -> Result<Plan, Stop> {
-    let keys = KeyFormat::new(args.key_size, records).map_err(|error| Stop::Usage(format!("--key-size: {error}")))?;
+fn plan(args: &Records, key_size: u64, records: u64, (values, ttls): (ValueSize, Ttls), pipeline: u16) -> Result<Plan, Stop> {
+    let keys = KeyFormat::new(key_size, records).map_err(|error| Stop::Usage(format!("--key-size: {error}")))?;
     Ok(Plan {
         chooser: KeyChooser::new(Distribution::Uniform, records, &Shape::default()),
         keys,
@@ -82,6 +84,7 @@ fn plan(args: &Records, records: u64, (values, ttls): (ValueSize, Ttls), pipelin
         locks: 0,
         process: (0, 1),
         acked: Arc::new(Acked::new(0, records)),
+        feed: None,
     })
 }
 
@@ -89,15 +92,16 @@ fn plan(args: &Records, records: u64, (values, ttls): (ValueSize, Ttls), pipelin
 pub fn command(args: &LoadArgs) -> Result<Report, Stop> {
     let records = args.records.records.unwrap_or(RECORDS_DEFAULT);
     let value_bytes = args.records.value_size.unwrap_or(VALUE_BYTES_DEFAULT);
-    let plan = plan(&args.records, records, (ValueSize::constant(value_bytes), Ttls::none()), args.pipeline)?;
+    let key_size = args.records.key_size.unwrap_or(KEY_BYTES_DEFAULT);
+    let plan = plan(&args.records, key_size, records, (ValueSize::constant(value_bytes), Ttls::none()), args.pipeline)?;
     let target = one_target(&args.records.targets, &args.common.server)?;
     let mix = Mix::only(Kind::Insert);
-    let needs = Needs { mix, key_bytes: args.records.key_size, value_bytes, ttl: false, records };
+    let needs = Needs { mix, key_bytes: key_size, value_bytes, ttl: false, records };
     let to = open(&target, &args.common, &args.records, &needs)?;
     let admin = to.client().map(sidewire::Client::admin);
     let before = admin.as_ref().map(Admin::info).transpose()?;
     let look = to.look()?;
-    let mut report = Report::new("load", to.environment()?, parameters(args, records, value_bytes));
+    let mut report = Report::new("load", to.environment()?, parameters(args, key_size, records, value_bytes));
 
     let threads = usize::from(args.records.threads.unwrap_or(1));
     let loaded = store(&*to, &plan, threads, usize::from(args.readers), records)?;
@@ -125,10 +129,10 @@ fn settled(admin: &Admin, was_empty: bool, stored: u64) -> Result<InfoReply, Sto
     }
 }
 
-fn parameters(args: &LoadArgs, records: u64, value_bytes: u64) -> Parameters {
+fn parameters(args: &LoadArgs, key_size: u64, records: u64, value_bytes: u64) -> Parameters {
     Parameters {
         records: Some(records),
-        key_bytes: args.records.key_size,
+        key_bytes: key_size,
         value_bytes: vec![value_bytes],
         threads: args.records.threads.unwrap_or(1),
         readers: Some(args.readers),

@@ -5,20 +5,23 @@
 //!   fabric    raw verbs beside operations   mix, distribution, ttl, value_size
 //!   load      records, readers meanwhile    key_chooser, key_format which record, its key
 //!   run       phases: warm-up, measured     value                   self-describing values
+//!   replay    the requests of a trace       preset                  shapes of production
 //!   compare   rounds over several stores    acked, numbering        which records exist, across processes
 //!     └ settings → bench: a store that is opened, loaded, warmed up, measured
 //!         └ force   threads of this process, or processes that work together
 //!             └ drive   one thread = one session; closed or pipelined loop, at a rate (pacer) or as fast as it goes
 //!                 └ target   the store under load: Sidewire, Redis, memcached, LMDB, nothing
-//!   recorder, failure, server_cost, baseline, sweep → report → table, JSON, expectations
+//!   recorder, failure, server_cost, baseline, sweep → report → table, JSON, csv, page, expectations; beside: several
 //! ```
 
 mod acked;
 mod baseline;
 mod bench;
+mod beside;
 mod cli;
 mod compare;
 mod connect;
+mod csv;
 mod distribution;
 mod drive;
 mod environment;
@@ -33,9 +36,12 @@ mod mix;
 mod numbering;
 mod output;
 mod pacer;
+mod page;
+mod preset;
 mod progress;
 mod properties;
 mod recorder;
+mod replay;
 mod report;
 mod run;
 mod server_cost;
@@ -56,6 +62,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use connect::Stop;
 use output::Verdict;
+use report::Report;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -80,13 +87,24 @@ fn run(command: &Command) -> Result<Verdict, Stop> {
     {
         return run::part(args).map(|()| Verdict::Good);
     }
-    let common = command.common();
-    output::prepare(common)?;
     let report = match command {
+        Command::Report(args) => return beside::command(args),
+        _ => command.common().map_or(Ok(()), output::prepare).and_then(|()| measure(command)),
+    };
+    match (report?, command.common()) {
+        (Some(report), Some(common)) => output::publish(&report, common),
+        _ => Ok(Verdict::Good),
+    }
+}
+
+fn measure(command: &Command) -> Result<Option<Report>, Stop> {
+    match command {
         Command::Fabric(args) => fabric::command(args),
         Command::Load(args) => load::command(args),
         Command::Run(args) => run::command(args),
         Command::Compare(args) => compare::command(args),
-    };
-    output::publish(&report?, common)
+        Command::Replay(args) => replay::command(args),
+        Command::Report(_) => return Ok(None),
+    }
+    .map(Some)
 }

@@ -43,6 +43,9 @@ pub struct Report {
     /// The first store's figures over those of each other.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub compare_ratio: BTreeMap<String, BTreeMap<String, f64>>,
+    /// What of a trace was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceReport>,
     /// What the records take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth: Option<Growth>,
@@ -87,6 +90,9 @@ pub struct Parameters {
     pub readers: Option<u16>,
     /// Operations in flight per thread.
     pub pipeline: u16,
+    /// Queue pairs, where the verbs alone are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_pairs: Option<u16>,
     /// Operations per second that were meant to begin, in an open loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
@@ -139,6 +145,15 @@ pub struct Window {
     /// Why a thread ended before its work was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gave_up: Option<String>,
+}
+
+/// What of a trace was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TraceReport {
+    /// Lines that are none of a trace.
+    pub malformed: u64,
+    /// Requests whose key or value is longer than the store takes.
+    pub too_long: u64,
 }
 
 /// One store of a comparison.
@@ -275,6 +290,7 @@ impl Report {
             window: None,
             get_vs_put: None,
             sweep: None,
+            trace: None,
             compare: Vec::new(),
             compare_ratio: BTreeMap::new(),
             growth: None,

@@ -25,6 +25,8 @@ const PUT_SAMPLE_TIME: Duration = Duration::from_secs(5);
 /// Rounds and calls per round of the raw verbs after a run.
 const RAW_ROUNDS: u16 = 5;
 const RAW_ITERATIONS: u64 = 10_000;
+/// Raw Reads of one doorbell at most, beside a pipeline.
+const CHAIN_MAX: usize = 64;
 /// Kinds of operations over the raw verb that carries them. `read` stays in one place, which is then in every cache;
 /// `read_spread` goes over as many bytes as the records have.
 const RATIOS: [(&str, &str); 4] =
@@ -81,16 +83,20 @@ fn puts_beside(
 /// The raw verbs that carry a Get and a Put, of the record's size, and this run's medians over theirs.
 fn raw_beside(client: &Client, settings: &Settings<'_>, window: &Window, report: &mut Report) -> Result<(), Stop> {
     let session = client.session()?;
-    let (key_bytes, value_bytes) = (settings.args.records.key_size as usize, settings.values.typical() as usize);
+    let (key_bytes, value_bytes) = (settings.key_size as usize, settings.values.typical() as usize);
     let record = record_bytes(key_bytes, value_bytes);
     let request = request::HEADER_BYTES + key_bytes + value_bytes;
     let (raw, spread) = (session.raw(), session.raw());
     spread.spread(settings.records * record.next_multiple_of(UNIT_BYTES) as u64);
-    let probes = vec![
+    let depth = usize::from(settings.args.pipeline).min(CHAIN_MAX);
+    let mut probes = vec![
         Probe::new("read", || raw.read(record)),
         Probe::new("read_spread", || spread.read(record)),
         Probe::new("write_imm_ack", || raw.write_imm_ack(request)),
     ];
+    if depth > 1 {
+        probes.push(Probe::chain("read_chain", depth as u64, || raw.read_chain(record, depth)));
+    }
     let baseline = Baseline::measure(probes, RAW_ROUNDS, RAW_ITERATIONS)?;
     report.add_baseline(&baseline);
     // With several in flight, or from an intended start, a latency is mostly waiting in line: no ratio to one alone.

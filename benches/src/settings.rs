@@ -9,10 +9,11 @@ use crate::connect::Stop;
 use crate::drive::{Limits, Line, Order, Plan, Work};
 use crate::key_chooser::KeyChooser;
 use crate::key_format::KeyFormat;
-use crate::load::{RECORDS_DEFAULT, VALUE_BYTES_DEFAULT};
+use crate::load::{KEY_BYTES_DEFAULT, RECORDS_DEFAULT, VALUE_BYTES_DEFAULT};
 use crate::mix::{Kind, Mix};
 use crate::numbering::Numbering;
 use crate::pacer::Pacing;
+use crate::preset::Preset;
 use crate::report::Parameters;
 use crate::target::{Needs, TargetUrl};
 use crate::ttl::Ttls;
@@ -31,6 +32,8 @@ pub struct Settings<'a> {
     pub workload: Workload,
     /// Records at the begin.
     pub records: u64,
+    /// Bytes of keys.
+    pub key_size: u64,
     /// Lengths of values.
     pub values: ValueSize,
     /// How long values stay.
@@ -46,7 +49,7 @@ pub struct Settings<'a> {
 impl<'a> Settings<'a> {
     /// Puts them together.
     pub fn new(args: &'a RunArgs) -> Result<Self, Stop> {
-        let mut workload = Workload::open(&args.workload, &args.properties).map_err(|error| Stop::Usage(error.to_string()))?;
+        let (mut workload, key_size, ttls) = shape(args)?;
         if args.part.is_none() {
             for name in &workload.ignored {
                 tracing::warn!("workload {}: property {name} means nothing here", workload.name);
@@ -62,7 +65,8 @@ impl<'a> Settings<'a> {
         let settings = Self {
             records: args.records.records.or(workload.records).unwrap_or(RECORDS_DEFAULT),
             values: values.unwrap_or_else(|| ValueSize::constant(VALUE_BYTES_DEFAULT)),
-            ttls: args.ttl.map_or(Ttls::none(), Ttls::all),
+            ttls: args.ttl.map_or(ttls, Ttls::all),
+            key_size,
             threads: usize::from(threads),
             limits: Limits { operations, duration: duration.or(operations.is_none().then_some(DURATION_DEFAULT)) },
             pacing: rate.map(|rate| Pacing { rate, arrival: args.arrival }),
@@ -94,7 +98,7 @@ impl<'a> Settings<'a> {
     pub fn needs(&self) -> Needs {
         Needs {
             mix: self.workload.mix,
-            key_bytes: self.args.records.key_size,
+            key_bytes: self.key_size,
             value_bytes: self.values.max(),
             ttl: !self.ttls.is_none(),
             records: self.records,
@@ -103,7 +107,7 @@ impl<'a> Settings<'a> {
 
     /// What all threads of this process have in common.
     pub fn plan(&self, target: &TargetUrl) -> Result<Plan, Stop> {
-        let keys = KeyFormat::new(self.args.records.key_size, self.records);
+        let keys = KeyFormat::new(self.key_size, self.records);
         let keys = keys.map_err(|error| Stop::Usage(format!("--key-size: {error}")))?;
         let (mix, workload) = (self.workload.mix, &self.workload);
         let (index, processes) = self.args.part.unwrap_or((0, 1));
@@ -127,6 +131,7 @@ impl<'a> Settings<'a> {
             locks: cells(Kind::Lock, self.args.locks, workload.cells[1]),
             process: (usize::from(index), usize::from(processes)),
             acked: Arc::new(Acked::new(self.records, end)),
+            feed: None,
         })
     }
 
@@ -171,13 +176,14 @@ impl<'a> Settings<'a> {
             records: Some(self.records),
             distribution: Some(workload.distribution),
             theta: workload.distribution.has_theta().then_some(workload.shape.theta),
-            key_bytes: args.key_size,
+            key_bytes: self.key_size,
             value_bytes: vec![self.values.typical()],
             value_bytes_max: (self.values.max() != self.values.typical()).then_some(self.values.max()),
             threads: self.threads as u16,
             clients: (self.args.clients > 1).then_some(self.args.clients),
             readers: None,
             pipeline: self.args.pipeline,
+            queue_pairs: None,
             rate: self.pacing.map(|pacing| pacing.rate),
             arrival: self.pacing.map(|pacing| pacing.arrival),
             verify: args.verify,
@@ -189,6 +195,21 @@ impl<'a> Settings<'a> {
             location_cache: args.location_cache,
         }
     }
+}
+
+/// The workload or preset, and what only a preset says: the length of keys and how long values stay.
+fn shape(args: &RunArgs) -> Result<(Workload, u64, Ttls), Stop> {
+    let wrong = |error: &dyn std::fmt::Display| Stop::Usage(error.to_string());
+    if let Some(name) = &args.preset {
+        if !args.properties.is_empty() {
+            return Err(Stop::Usage("-p: a preset has no properties; use --workload".into()));
+        }
+        let preset = Preset::open(name).map_err(|error| wrong(&error))?;
+        return Ok((preset.workload, args.records.key_size.unwrap_or(preset.key_bytes), preset.ttls));
+    }
+    let name = args.workload.as_deref().unwrap_or_default();
+    let workload = Workload::open(name, &args.properties).map_err(|error| wrong(&error))?;
+    Ok((workload, args.records.key_size.unwrap_or(KEY_BYTES_DEFAULT), Ttls::none()))
 }
 
 /// The store of a command that takes one.

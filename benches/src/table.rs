@@ -14,6 +14,15 @@ impl Display for Report {
         if let Some(sweep) = &self.sweep {
             sweep.fmt(f)?;
         }
+        if let Some(trace) = self.trace {
+            for (count, what) in
+                [(trace.malformed, "lines are none of a trace"), (trace.too_long, "requests are longer than the store takes")]
+            {
+                if count > 0 {
+                    writeln!(f, "LEFT OUT: {} {what}", group(count))?;
+                }
+            }
+        }
         self.comparison(f)?;
         if let Some(growth) = &self.growth {
             growth.fmt(f)?;
@@ -93,7 +102,9 @@ impl Report {
         writeln!(f, "{:<24}{:>11}{:>11}{:>11}{:>11}{:>14}", head[0], head[1], head[2], head[3], head[4], head[5])?;
         for (name, figure) in &self.raw {
             write!(f, "{name:<24}{:>11}{:>11}", time(figure.p50), time(figure.p99))?;
-            writeln!(f, "{:>11}{:>11}{:>14}", time(figure.p999), time(figure.max), group(figure.rate_ops as u64))?;
+            write!(f, "{:>11}{:>11}{:>14}", time(figure.p999), time(figure.max), group(figure.rate_ops as u64))?;
+            let bytes = figure.bytes_per_s.map_or_else(String::new, |bytes| format!("{:>11.1} MB/s", bytes / 1e6));
+            writeln!(f, "{bytes}")?;
         }
         if !self.ratio.is_empty() {
             writeln!(f)?;
@@ -117,13 +128,22 @@ impl Display for Parameters {
             write!(f, "{} records, ", group(records))?;
         }
         let values: Vec<_> = self.value_bytes.iter().map(|bytes| format!("{bytes} B")).collect();
-        write!(f, "keys {} B, values {}, ", self.key_bytes, values.join(", "))?;
+        if self.key_bytes > 0 {
+            write!(f, "keys {} B, values {}", self.key_bytes, values.join(", "))?;
+            if let Some(max) = self.value_bytes_max {
+                write!(f, " (at most {max} B)")?;
+            }
+            write!(f, ", ")?;
+        }
         if let Some(distribution) = self.distribution {
             write!(f, "{}", format!("{distribution:?}").to_lowercase())?;
             if let Some(theta) = self.theta {
                 write!(f, " {theta}")?;
             }
             write!(f, ", ")?;
+        }
+        if let Some(count) = self.queue_pairs {
+            write!(f, "{count} queue pairs, ")?;
         }
         write!(f, "{} threads", self.threads)?;
         if let Some(readers) = self.readers {

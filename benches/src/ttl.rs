@@ -24,7 +24,6 @@ impl Ttls {
     }
 
     /// Times with their weights.
-    #[cfg(test)]
     pub fn weighted(pairs: &[(Duration, f64)]) -> Self {
         let mut sum = 0.0;
         let step = |(time, weight): &(Duration, f64)| {

@@ -6,7 +6,7 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 /// Folders whose sources make the programs, from the workspace's root.
-const SOURCES: [&str; 6] = ["common/src", "proto", "server/src", "client", "benches/src", "benches/workloads"];
+const SOURCES: [&str; 7] = ["common/src", "proto", "server/src", "client", "benches/src", "benches/workloads", "benches/data"];
 /// The programs.
 const PROGRAMS: [&str; 3] = ["kv-server", "kvctl", "kv-bench"];
 

@@ -3,6 +3,7 @@
 mod parse;
 mod run;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use sidewire_common::fabric::FabricKind;
 
 use crate::expect::Expectation;
 use parse::{bytes, count, duration, fabric};
-pub use run::{CompareArgs, LoadArgs, Records, RunArgs, SweepRates, Warmup};
+pub use run::{CompareArgs, LoadArgs, Records, ReplayArgs, RunArgs, SweepRates, Warmup};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +25,12 @@ Examples:
   kv-bench run --workload a --clients 4 --threads 2
   kv-bench run --workload c -p readproportion=0 -p counteraddproportion=0.9 -p lockproportion=0.1
   kv-bench compare --target kv://127.0.0.1:7400 --target redis+unix:///run/redis.sock --workload c --load
+  kv-bench run --preset twitter:6 --records 1M --load --duration 30s
+  kv-bench replay cluster006.sort.zst --threads 2 --speed 100
+  kv-bench run --workload a --rate-sweep auto --html a.html --json a.json
+  kv-bench report before.json after.json --html both.html
   kv-bench fabric --size 64 --size 1KiB --iterations 20000
+  kv-bench fabric --alone --fabric verbs --address 10.0.0.1 --size 64 --depth 128 --qps 4
   kv-bench run --workload c --expect 'reads_per_get<=1.05'
 
 Exit codes: 0 all well, 1 an expectation was not met, 2 wrong usage, 3 operations failed or the server or fabric did.";
@@ -39,25 +45,32 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure the raw verbs on the library's own connections, and the operations built on them beside each
+    /// Measure the raw verbs on the library's own connections, and the operations built on them beside each; or, with
+    /// --alone, the verbs between two ends of this program, as perftest does
     Fabric(FabricArgs),
     /// Store the records that `run` works on
     Load(LoadArgs),
     /// Run a workload of YCSB on the records that `load` stored
     Run(RunArgs),
+    /// Replay a trace in the seven-column format of the published cache traces
+    Replay(ReplayArgs),
+    /// Put reports that `--json` wrote beside each other
+    Report(ReportArgs),
     /// Run the same workload on several stores in turn, in interleaved rounds, and put them beside each other
     Compare(CompareArgs),
 }
 
 impl Command {
-    /// The flags that all commands have.
-    pub fn common(&self) -> &Common {
-        match self {
+    /// The flags that all commands have which measure.
+    pub fn common(&self) -> Option<&Common> {
+        Some(match self {
             Self::Fabric(args) => &args.common,
             Self::Load(args) => &args.common,
             Self::Run(args) => &args.common,
             Self::Compare(args) => &args.run.common,
-        }
+            Self::Replay(args) => &args.common,
+            Self::Report(_) => return None,
+        })
     }
 }
 
@@ -82,6 +95,12 @@ pub struct Common {
     /// Write the report as JSON; `-` is stdout, and the table goes to stderr then
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the figures as CSV; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write one page with plots and tables that needs nothing else; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Exit with 1 unless this holds of a figure in the JSON report; may be given more than once
     #[arg(long, value_name = "FIGURE<=NUMBER")]
     pub expect: Vec<Expectation>,
@@ -90,6 +109,16 @@ pub struct Common {
 /// `None` takes the fabric that the server runs.
 #[derive(Debug, Clone, Copy)]
 pub struct FabricWish(pub Option<FabricKind>);
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Reports in JSON; ratios are to the first
+    #[arg(required = true, value_name = "FILE.json")]
+    pub reports: Vec<PathBuf>,
+    /// Write one page with plots and tables that needs nothing else; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
 
 #[derive(Debug, Args)]
 pub struct FabricArgs {
@@ -107,4 +136,26 @@ pub struct FabricArgs {
     /// Reads that one doorbell posts, for the rate
     #[arg(long, default_value = "16", value_parser = clap::value_parser!(u16).range(1..=128))]
     pub depth: u16,
+    /// Without a server: read, write, send and atomics between two ends of this program, latency one at a time and
+    /// bandwidth with --depth in flight on each of --qps queue pairs, as perftest measures them
+    #[arg(long)]
+    pub alone: bool,
+    /// Queue pairs, with --alone
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64), value_name = "COUNT")]
+    pub qps: u16,
+    /// How both ends wait, with --alone
+    #[arg(long, default_value = "poll", value_name = "poll|event")]
+    pub wait: WaitMode,
+    /// The address whose device is used, with --alone
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDR")]
+    pub address: IpAddr,
+}
+
+/// How completions are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum WaitMode {
+    /// A busy loop.
+    Poll,
+    /// Sleep until the completion channel wakes.
+    Event,
 }

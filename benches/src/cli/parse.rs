@@ -86,6 +86,14 @@ pub fn rate(text: &str) -> Result<f64, String> {
     count(text).map(|rate| rate as f64).map_err(|error| error.replace("a count", "a rate"))
 }
 
+/// How many times faster than a trace's own clock.
+pub fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed > 0.0 && speed <= 1e6 => Ok(speed),
+        _ => Err("write a number above 0".into()),
+    }
+}
+
 /// `auto`, or rates with commas between them.
 pub fn sweep(text: &str) -> Result<SweepRates, String> {
     if text == "auto" {

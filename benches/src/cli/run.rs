@@ -1,11 +1,12 @@
 //! The flags of `load`, `run` and `compare`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::Common;
-use super::parse::{bytes, count, duration, location_cache, on_off, part, property, rate, sweep, theta, warmup};
+use super::parse::{bytes, count, duration, location_cache, on_off, part, property, rate, speed, sweep, theta, warmup};
 use crate::distribution::Distribution;
 use crate::pacer::Arrival;
 use crate::target::TargetUrl;
@@ -16,9 +17,9 @@ pub struct Records {
     /// Records: the keys that exist when a run begins [default: the workload file's, else 100k]
     #[arg(long, value_parser = count, value_name = "COUNT")]
     pub records: Option<u64>,
-    /// Bytes of a key
-    #[arg(long, default_value = "16", value_parser = bytes, value_name = "SIZE")]
-    pub key_size: u64,
+    /// Bytes of a key [default: the preset's, else 16]
+    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    pub key_size: Option<u64>,
     /// Bytes of a value [default: the workload file's, else 64]
     #[arg(long, value_parser = bytes, value_name = "SIZE")]
     pub value_size: Option<u64>,
@@ -58,8 +59,12 @@ pub struct RunArgs {
     #[command(flatten)]
     pub records: Records,
     /// a, b, c, d, f of YCSB, or a property file as YCSB has them
-    #[arg(short, long, value_name = "LETTER|FILE")]
-    pub workload: String,
+    #[arg(short, long, value_name = "LETTER|FILE", required_unless_present = "preset")]
+    pub workload: Option<String>,
+    /// The shape of a production cluster instead: key and value size, mix, TTLs and Zipf's exponent from published
+    /// statistics; twitter:1 to twitter:54
+    #[arg(long, value_name = "twitter:NN", conflicts_with = "workload")]
+    pub preset: Option<String>,
     /// A property over those of the workload, named as YCSB names it; may be given more than once. Our own are
     /// counteraddproportion, lockproportion, multigetproportion, multigetsize, deleteproportion, countercount,
     /// lockcount and zipfiantheta
@@ -121,6 +126,30 @@ pub struct RunArgs {
     /// This process among those that work together; set by `--clients`
     #[arg(long, hide = true, value_parser = part)]
     pub part: Option<(u16, u16)>,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub records: Records,
+    /// The trace: lines of time, key, key size, value size, client, operation, TTL; plain or zstd
+    #[arg(value_name = "FILE")]
+    pub trace: PathBuf,
+    /// Keep the trace's own clock, so many times faster; latency counts from the intended start
+    /// [default: as fast as it goes]
+    #[arg(long, value_parser = speed, value_name = "FACTOR")]
+    pub speed: Option<f64>,
+    /// Requests to replay at most
+    #[arg(long, value_parser = count, value_name = "COUNT")]
+    pub operations: Option<u64>,
+    /// Time to replay at most
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub duration: Option<Duration>,
+    /// Write a line to stderr each time this has passed
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub interim: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

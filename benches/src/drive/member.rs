@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::crew::Told;
 use super::phase::{Part, Phase, Work};
-use super::{closed_loop, interim, pipelined_loop, stats_delta};
+use super::{closed_loop, interim, pipelined_loop, replay_loop, stats_delta};
 use crate::acked::Acked;
 use crate::failure::{Failure, FailureKind};
 use crate::key_chooser::KeyChooser;
@@ -21,6 +21,7 @@ use crate::mix::Kind;
 use crate::numbering::Numbering;
 use crate::pacer::Pacer;
 use crate::recorder::Recorder;
+use crate::replay::feed::Feed;
 use crate::target::{Keys, Target};
 use crate::ttl::Ttls;
 use crate::value;
@@ -84,6 +85,8 @@ pub struct Plan {
     pub process: (usize, usize),
     /// Which records exist.
     pub acked: Arc<Acked>,
+    /// The requests of a trace, if one is replayed.
+    pub feed: Option<Arc<Feed>>,
 }
 
 impl Plan {
@@ -178,6 +181,7 @@ impl<T: Target> Member<T> {
         self.pacer = phase.pacing().map(pacer);
         match work {
             Work::Sweep => closed_loop::sweep(self, phase),
+            Work::Replay => replay_loop::run(self, phase),
             Work::Mix(mix) | Work::Endless(mix) if self.plan.pipeline == 1 => {
                 closed_loop::run(self, phase, &mix, matches!(work, Work::Endless(_)));
             }
@@ -211,6 +215,20 @@ impl<T: Target> Member<T> {
         value::fill(&mut self.value[..length], record, self.version);
         let ttl = self.plan.ttls.next(&mut self.rng);
         (&mut self.target, self.plan.keys.write(record), &self.value[..length], ttl)
+    }
+
+    /// The store, room for a value of this length, and its version.
+    pub(super) fn value_of(&mut self, length: usize) -> (&mut T, &mut [u8], u64) {
+        self.version += 1;
+        if self.value.len() < length {
+            self.value.resize(length, 0);
+        }
+        (&mut self.target, &mut self.value[..length], self.version)
+    }
+
+    /// This thread's place among those of its process.
+    pub(super) fn thread(&self) -> usize {
+        self.place.0
     }
 
     /// The store and the key of a record.

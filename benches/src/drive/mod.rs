@@ -7,6 +7,7 @@ mod measured;
 mod member;
 mod phase;
 mod pipelined_loop;
+mod replay_loop;
 pub mod stats_delta;
 #[cfg(test)]
 mod tests;

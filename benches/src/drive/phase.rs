@@ -26,6 +26,8 @@ pub enum Work {
     Endless(Mix),
     /// Every record is read once, by one of the threads: they share the caches of their client.
     Sweep,
+    /// The requests of a trace.
+    Replay,
 }
 
 /// When a phase ends: at the first of these.

@@ -34,6 +34,7 @@ fn plan(records: u64, present: u64, end: u64, pipeline: usize) -> Plan {
         locks: 2,
         process: (0, 1),
         acked: Arc::new(Acked::new(present, end)),
+        feed: None,
     }
 }
 

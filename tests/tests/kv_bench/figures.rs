@@ -1,6 +1,6 @@
 //! The figures of each command, held against the server's own counts.
 
-use super::{RECORDS, bench, figure, good, load};
+use super::{RECORDS, alone, bench, figure, good, load};
 use sidewire_tests::{Server, scale, setting};
 
 #[test]
@@ -125,4 +125,31 @@ fn a_full_server_ends_a_load_with_the_right_code() {
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     assert!(ran.stderr.contains("GAVE UP") && figure(&ran.json, "/failures/full/count") > 0.0, "{}", ran.stderr);
     assert_eq!(ran.json["complete"], false);
+}
+
+/// The verbs alone need no server: both ends are kv-bench's own.
+#[test]
+fn the_verbs_are_measured_alone_waited_for_and_in_flight() {
+    let (fabric, address, iterations) = (setting::fabric().to_string(), setting::address(), scale(100).to_string());
+    let device = setting::device();
+    for wait in ["poll", "event"] {
+        let mut all = vec!["fabric", "--alone", "--fabric", &fabric, "--address", &address, "--wait", wait, "--rounds", "1"];
+        all.extend(["--size", "64", "--size", "4KiB", "--iterations", &iterations, "--depth", "16", "--qps", "2"]);
+        if let Some(device) = &device {
+            all.extend(["--device", device.as_str()]);
+        }
+        let ran = alone(&all);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        for name in ["read_lat_64B", "write_lat_4096B", "send_round_trip_64B", "fetch_add_lat", "compare_swap_lat"] {
+            assert!(figure(&ran.json, &format!("/raw/{name}/p50")) > 0.0, "{name}");
+        }
+        for name in ["read_bw_q2_d16_4096B", "write_bw_q2_d16_64B", "send_bw_q1_d16_64B"] {
+            let [rate, bytes] = ["rate_ops", "bytes_per_s"].map(|part| figure(&ran.json, &format!("/raw/{name}/{part}")));
+            let size: f64 = if name.contains("4096") { 4096.0 } else { 64.0 };
+            assert!(rate > 0.0 && (bytes / rate - size).abs() < 1.0, "{name}: {rate}/s, {bytes} B/s");
+        }
+        // Messages are at most 256 bytes long; a longer size measures the other verbs only.
+        assert!(ran.json["raw"].get("send_round_trip_4096B").is_none());
+    }
+    assert_eq!(alone(&["fabric", "--alone", "--size", "9MiB"]).code, Some(2));
 }

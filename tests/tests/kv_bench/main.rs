@@ -4,8 +4,10 @@
 
 mod figures;
 mod pacing;
+mod page;
 mod peer;
 mod peers;
+mod replay;
 mod usage;
 mod workloads;
 

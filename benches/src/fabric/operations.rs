@@ -1,4 +1,4 @@
-//! `kv-bench fabric`: the raw verbs on the library's own connections, and what is built on them beside each.
+//! The raw verbs on the library's own connections, and what is built on them beside each.
 
 use sidewire::{Client, Error, RawFabric, Session};
 use sidewire_common::layout::record::record_bytes;
