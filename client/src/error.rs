@@ -3,6 +3,7 @@
 use sidewire_common::fabric::FabricError;
 use sidewire_common::key::KeyError;
 use sidewire_common::layout::record::Kind;
+use sidewire_common::memory::BuffersError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,6 +216,15 @@ impl Error {
     #[must_use]
     pub const fn is_indeterminate(&self) -> bool {
         matches!(self, Self::Indeterminate { .. })
+    }
+}
+
+impl From<BuffersError> for Error {
+    fn from(error: BuffersError) -> Self {
+        match error {
+            BuffersError::Full => Self::Full,
+            BuffersError::Fabric(error) => error.into(),
+        }
     }
 }
 

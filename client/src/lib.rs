@@ -49,7 +49,6 @@ mod admin;
 mod async_client;
 mod attach;
 mod attached;
-mod buffers;
 mod client;
 mod control;
 mod driver;
@@ -65,7 +64,6 @@ mod pipeline;
 mod raw;
 mod regions;
 mod retry;
-mod ring;
 mod session;
 mod shared;
 #[cfg(feature = "sim")]

@@ -4,11 +4,11 @@
 //! its buffer ours again. After a broken connection the worker is asked after every open write by its sequence;
 //! those that were never done are sent again, in their order.
 
-use crate::ring::{Ring, Span};
 use crate::slab::SlabKey;
 use sidewire_common::layout::ack::{Ack, Outcome};
 use sidewire_common::limits::MESSAGE_CREDITS;
 use sidewire_common::memory::Buffer;
+use sidewire_common::staging_ring::{Ring, Span};
 use std::collections::VecDeque;
 
 /// Sequences between the oldest unresolved one and the next. The server keeps twice as many; the rest is for

@@ -21,4 +21,5 @@ pub mod layout;
 pub mod limits;
 pub mod memory;
 pub mod pace;
+pub mod staging_ring;
 pub mod units;

@@ -91,6 +91,26 @@ fn an_immediate_announces_bytes_that_are_there() {
     }
 }
 
+/// Servers write to each other: a server's port reaches another server's ring, and sleeps for its answer.
+#[test]
+fn a_server_writes_to_another_server() {
+    let (rig, other) = (Rig::new(), Rig::new());
+    let (mut backup, mut primary) = (rig.server_port(), other.server_port());
+    let pair = writers(&mut *backup, &mut *primary, DEPTH);
+    let mut buffer = buffers(&other.server, 256, 1).take().unwrap();
+    for round in 0..50u8 {
+        buffer.bytes_mut().fill(round);
+        let verb = Verb::WriteImm { from: buffer.lend(0..256, WorkId(1)), to: pair.staging(0, 256), imm: round.into() };
+        post_one(&mut *primary, pair.client, 1, verb).unwrap();
+        assert_eq!(poll_count(&mut *backup, 1)[0].event, Event::Written { imm: round.into(), bytes: 256 });
+        assert_eq!(dones(&poll_count(&mut *primary, 1)), [(1, Status::Ok, 0)]);
+        buffer.give_back(WorkId(1));
+        assert_eq!(run(&mut *backup, pair.server, Verb::Send { bytes: &[round] }).0, Status::Ok);
+        assert_eq!(primary.sleep(PATIENCE).unwrap(), Wake::Ready);
+        assert_eq!(take_message(&mut *primary, pair.client), [round]);
+    }
+}
+
 /// Messages of every length go both ways, in order.
 #[test]
 fn messages_go_both_ways() {

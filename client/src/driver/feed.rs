@@ -146,7 +146,7 @@ impl Driver {
     fn read(&mut self, name: SlabKey, tag: ReadTag, from: RemoteAddr, bytes: usize) {
         match self.buffers.take(bytes) {
             Ok(buffer) => self.chain_read(name, Purpose::Read { tag, bytes }, buffer, from, bytes),
-            Err(error) => self.finish(name, Err(error)),
+            Err(error) => self.finish(name, Err(error.into())),
         }
     }
 
@@ -159,7 +159,7 @@ impl Driver {
         match verb {
             CellVerb::Read => match self.buffers.take(WORD_BYTES) {
                 Ok(buffer) => self.chain_read(name, Purpose::CellRead, buffer, at, WORD_BYTES),
-                Err(error) => self.finish(name, Err(error)),
+                Err(error) => self.finish(name, Err(error.into())),
             },
             CellVerb::Add(delta) => self.chain_up(name, Purpose::CellAtomic, Verb::FetchAdd { at, delta: delta as u64 }),
             CellVerb::Swap { expect, swap } => {

@@ -3,7 +3,6 @@
 use super::Driver;
 use super::requests::WriterSlot;
 use crate::attached::Attached;
-use crate::buffers::Buffers;
 use crate::client::Inner;
 use crate::control::{ControlError, Failure};
 use crate::error::Error;
@@ -19,6 +18,7 @@ use sidewire_common::fabric::{EndpointId, EndpointSpec, Event, Port, PortSpec, R
 use sidewire_common::layout::descriptor::DESCRIPTOR_BYTES;
 use sidewire_common::layout::location::Place;
 use sidewire_common::limits::READ_DEPTH;
+use sidewire_common::memory::Buffers;
 use sidewire_proto::convert::UsedRegion;
 use sidewire_proto::{convert, v1};
 use std::collections::VecDeque;

@@ -27,7 +27,6 @@ mod writes;
 pub(crate) use writes::WriteSpec;
 
 use crate::attached::Attached;
-use crate::buffers::Buffers;
 use crate::client::Inner;
 use crate::epoch::Pinned;
 use crate::error::Error;
@@ -42,6 +41,7 @@ use requests::WriterSlot;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Completion, Port, Waker, WorkRequest};
 use sidewire_common::key::{self, KeyHash};
+use sidewire_common::memory::Buffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,6 +14,7 @@ pub mod directory;
 pub mod location;
 pub mod lock_word;
 pub mod record;
+pub mod replica_entry;
 pub mod request;
 pub mod segment;
 pub mod wire;

@@ -11,6 +11,7 @@
 
 mod barrier;
 mod buffer;
+mod buffer_classes;
 mod mapping;
 mod view;
 
@@ -18,5 +19,6 @@ pub(crate) use mapping::PAGE_BYTES;
 
 pub use barrier::to_device_barrier;
 pub use buffer::{Buffer, BufferPool, Lent};
+pub use buffer_classes::{Buffers, BuffersError};
 pub use mapping::{HugepageMode, Mapping, MappingError, PageKind, Seals};
 pub use view::{OutOfView, View};

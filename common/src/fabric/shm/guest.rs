@@ -177,7 +177,7 @@ impl Guest {
 }
 
 /// A guest port's own part: the roles wait for their tickets in the endpoints.
-struct GuestSide;
+pub(super) struct GuestSide;
 
 impl Side for GuestSide {
     fn open(&self, core: &mut Core, spec: &EndpointSpec) -> Result<Opened, FabricError> {

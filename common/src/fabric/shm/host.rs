@@ -4,6 +4,7 @@ use super::bell::Sleeper;
 use super::core::Core;
 use super::door::Door;
 use super::endpoint::{Endpoint, Posts, State};
+use super::guest::GuestSide;
 use super::handing::reopen_read_only;
 use super::lanes::Lanes;
 use super::ledger::{Handover, Ledger};
@@ -209,6 +210,10 @@ impl HostSide {
 
 impl Side for HostSide {
     fn open(&self, core: &mut Core, spec: &EndpointSpec) -> Result<Opened, FabricError> {
+        if spec.role == Role::Writer {
+            // Servers write to each other: towards its backup a primary is a guest.
+            return GuestSide.open(core, spec);
+        }
         let shape = shape_of(spec)?;
         let mut endpoint = core.vacancy(Posts::of(&spec.role), spec.send_depth, spec.recv_depth)?;
         let flags = SocketFlags::CLOEXEC;
@@ -231,6 +236,9 @@ impl Side for HostSide {
     }
 
     fn connect(&self, core: &mut Core, id: EndpointId, peer: &PeerInfo) -> Result<(), FabricError> {
+        if core.peek(id).is_some_and(|endpoint| endpoint.posts == Posts::Writes) {
+            return GuestSide.connect(core, id, peer);
+        }
         if *peer != PeerInfo::Unneeded {
             let expected = "nothing: a client of shm comes by its ticket".into();
             return Err(FabricError::Peer { field: "information", value: format!("{peer:?}"), expected });

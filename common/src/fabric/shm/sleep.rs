@@ -55,11 +55,10 @@ impl Core {
         self.for_sleepers(super::bell::Sleeper::disarm);
     }
 
-    /// A server's port has one word; a client's has one for each server it talks to.
+    /// A server's port has one word for all who come to it, and every port one for each server that it writes to.
     fn for_sleepers(&mut self, change: impl Fn(&mut super::bell::Sleeper)) {
         if let Some(sleeper) = &mut self.sleeper {
             change(sleeper);
-            return;
         }
         for index in 0..self.receivers.len() {
             let slot = self.receivers[index];

@@ -2,12 +2,12 @@
 //!
 //! A request that does not fit before the end of the ring begins at its start, and the tail is skipped.
 
-use sidewire_common::layout::record::UNIT_BYTES;
+use crate::layout::record::UNIT_BYTES;
 use std::collections::VecDeque;
 
 /// A run of units that was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Span {
+pub struct Span {
     number: u64,
     /// First unit.
     pub unit: u32,
@@ -19,7 +19,7 @@ struct Taken {
 }
 
 /// The ring's bookkeeping.
-pub(crate) struct Ring {
+pub struct Ring {
     units: u32,
     /// Where the next run begins.
     head: u32,
@@ -31,6 +31,7 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// An empty ring of `bytes` bytes.
+    #[must_use]
     pub fn new(bytes: usize) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX);
         Self { units, head: 0, used: 0, oldest: 0, runs: VecDeque::new() }

@@ -1,8 +1,7 @@
-//! Registered buffers of a session, by size class; pools are added as they are needed, up to a bound.
+//! Registered buffers of a thread, by size class; pools are added as they are needed, up to a bound.
 
-use crate::error::Error;
-use sidewire_common::fabric::{Access, Fabric};
-use sidewire_common::memory::{Buffer, BufferPool, Mapping};
+use super::{Buffer, BufferPool, Mapping};
+use crate::fabric::{Access, Fabric, FabricError};
 use std::sync::Arc;
 
 /// Bytes of the smallest class; each class has eight times the bytes of the one before.
@@ -11,15 +10,26 @@ const CLASS_SHIFT: u32 = 3;
 const CLASSES: usize = 8;
 /// Bytes that one more pool takes, unless one buffer of its class is larger.
 const POOL_BYTES: usize = 256 << 10;
-/// Bytes of all pools of a session, besides one pool of each class.
-const SESSION_BYTES_MAX: usize = 256 << 20;
+/// Bytes of all pools of a thread, besides one pool of each class.
+const THREAD_BYTES_MAX: usize = 256 << 20;
 
 const fn class_bytes(class: usize) -> usize {
     CLASS_BYTES_FIRST << (class as u32 * CLASS_SHIFT)
 }
 
-/// The pools of a session.
-pub(crate) struct Buffers {
+/// Why there is no buffer.
+#[derive(Debug, thiserror::Error)]
+pub enum BuffersError {
+    /// Too many are in use.
+    #[error("too many buffers are in use")]
+    Full,
+    /// The fabric or the kernel refused a pool.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+}
+
+/// The pools of a thread: a client's session, or a worker that writes to its backups.
+pub struct Buffers {
     fabric: Arc<dyn Fabric>,
     pools: [Vec<BufferPool>; CLASSES],
     bytes: usize,
@@ -27,6 +37,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// No pools yet.
+    #[must_use]
     pub fn new(fabric: Arc<dyn Fabric>) -> Self {
         Self { fabric, pools: Default::default(), bytes: 0 }
     }
@@ -41,11 +52,11 @@ impl Buffers {
     /// A buffer of at least `bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::Full`] when too many are in use, or what the fabric says.
+    /// [`BuffersError::Full`] when too many are in use, or what the fabric says.
     #[inline]
-    pub fn take(&mut self, bytes: usize) -> Result<Buffer, Error> {
+    pub fn take(&mut self, bytes: usize) -> Result<Buffer, BuffersError> {
         let class = Self::class_of(bytes);
-        let pools = self.pools.get_mut(class).ok_or(Error::Full)?;
+        let pools = self.pools.get_mut(class).ok_or(BuffersError::Full)?;
         if let Some(buffer) = pools.last().and_then(BufferPool::take) {
             return Ok(buffer);
         }
@@ -53,23 +64,23 @@ impl Buffers {
         if let Some(at) = pools.iter().position(|pool| pool.free() > 0) {
             let last = pools.len() - 1;
             pools.swap(at, last);
-            return pools[last].take().ok_or(Error::Full);
+            return pools[last].take().ok_or(BuffersError::Full);
         }
         self.grow(class)
     }
 
     #[cold]
-    fn grow(&mut self, class: usize) -> Result<Buffer, Error> {
+    fn grow(&mut self, class: usize) -> Result<Buffer, BuffersError> {
         let slot = class_bytes(class);
         let bytes = POOL_BYTES.max(slot);
-        if !self.pools[class].is_empty() && self.bytes + bytes > SESSION_BYTES_MAX {
-            return Err(Error::Full);
+        if !self.pools[class].is_empty() && self.bytes + bytes > THREAD_BYTES_MAX {
+            return Err(BuffersError::Full);
         }
-        let map = Mapping::anonymous("client buffers", bytes).map_err(sidewire_common::fabric::FabricError::from)?;
+        let map = Mapping::anonymous("buffers", bytes).map_err(FabricError::from)?;
         let map = Arc::new(map);
         let registered = self.fabric.register(&map, Access::Local)?;
         let pool = BufferPool::new(map, registered, slot);
-        let buffer = pool.take().ok_or(Error::Full)?;
+        let buffer = pool.take().ok_or(BuffersError::Full)?;
         self.bytes += bytes;
         self.pools[class].push(pool);
         Ok(buffer)
@@ -79,8 +90,8 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidewire_common::layout::record::{UNIT_BYTES, record_bytes};
-    use sidewire_common::limits::{KEY_BYTES_MAX, STAGING_BYTES_MAX, value_bytes_max};
+    use crate::layout::record::{UNIT_BYTES, record_bytes};
+    use crate::limits::{KEY_BYTES_MAX, STAGING_BYTES_MAX, value_bytes_max};
 
     #[test]
     fn every_record_and_request_has_a_class() {
