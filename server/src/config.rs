@@ -191,6 +191,7 @@ impl Config {
             spin: self.spin,
             pin: self.pin.clone(),
             clients_max: self.clients_max,
+            hash_seed: None,
         }
     }
 }

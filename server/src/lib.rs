@@ -12,6 +12,7 @@
 
 pub mod boot;
 pub mod cells;
+pub mod cluster;
 pub mod config;
 pub mod control;
 pub mod epochs;

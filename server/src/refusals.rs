@@ -87,6 +87,8 @@ causes! {
     BeatEpoch = "beat.epoch",
     /// A write where heartbeats are received.
     BeatWrite = "beat.write",
+    /// An entry of replication.
+    Replica = "replica.entry",
     /// A field of a message of the control plane.
     Field = "control.field",
     /// Its layout version, or a life of the server that is not this one.

@@ -1,6 +1,7 @@
 //! What all threads of a server share.
 
 use crate::cells::Cells;
+use crate::cluster::{Alone, ClockAhead, Hands};
 use crate::epochs::Epochs;
 use crate::pools::{ChunkUse, PoolLimits, Pools};
 use crate::refusals::Refusals;
@@ -18,7 +19,8 @@ use sidewire_common::layout::segment::SEGMENT_BYTES;
 use sidewire_common::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX};
 use sidewire_common::memory::{HugepageMode, MappingError};
 use sidewire_proto::convert::{RegionUse, UsedRegion};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How far the shard clock that clients are told may be off, ms.
@@ -51,6 +53,8 @@ pub struct Settings {
     pub pin: Pinning,
     /// Clients admitted at once.
     pub clients_max: u32,
+    /// Seed of the key hash, for a server that shares it with others; random otherwise.
+    pub hash_seed: Option<u64>,
 }
 
 /// Why a server cannot start.
@@ -96,6 +100,9 @@ pub struct Store {
     pools: Arc<Pools>,
     cells: Cells,
     refusals: Refusals,
+    token_floor: AtomicU64,
+    clock: ClockAhead,
+    hands: OnceLock<Arc<dyn Hands>>,
 }
 
 impl Store {
@@ -118,11 +125,12 @@ impl Store {
         let limits = PoolLimits { memory_bytes: settings.memory_bytes, chunk_bytes, hugepages: settings.hugepages };
         let pools = Pools::new(limits, Arc::clone(&fabric), Arc::clone(&epochs), reserved)?;
         let cells = Cells::new(settings.cell_count, &*fabric, Arc::clone(&epochs))?;
+        let hash_seed = settings.hash_seed.unwrap_or_else(host::random);
         let store = Self {
             settings,
             fabric,
             incarnation: Incarnation(host::random::<u64>().max(1)),
-            hash_seed: host::random(),
+            hash_seed,
             directory_bits,
             started: BootInstant::now(),
             clock_base_ms: unix_ms(),
@@ -130,6 +138,9 @@ impl Store {
             pools,
             cells,
             refusals: Refusals::default(),
+            token_floor: AtomicU64::new(0),
+            clock: ClockAhead::default(),
+            hands: OnceLock::new(),
         };
         store.write_descriptor();
         Ok(Arc::new(store))
@@ -188,7 +199,52 @@ impl Store {
     #[must_use]
     pub fn clock_ms(&self) -> u64 {
         let since = BootInstant::now().since(self.started);
-        self.clock_base_ms + u64::try_from(since.as_millis()).unwrap_or(u64::MAX / 2)
+        self.clock_base_ms + u64::try_from(since.as_millis()).unwrap_or(u64::MAX / 2) + self.clock.ahead_ms()
+    }
+
+    /// Another server's shard clock showed this: this one never falls behind it for good.
+    pub fn hear_clock(&self, theirs_ms: u64) {
+        self.clock.hear(theirs_ms, self.clock_ms(), self.settings.lease);
+    }
+
+    /// Makes a step of the clock that clients know of by now.
+    pub fn settle_clock(&self) {
+        self.clock.settle();
+    }
+
+    /// How far the shard clock that clients are told may be off, ms.
+    #[must_use]
+    pub fn clock_error_ms(&self) -> u32 {
+        CLOCK_ERROR_MS + self.clock.pending_ms()
+    }
+
+    /// Whether another server's clock was seen to be ahead, and clients do not all know yet.
+    #[must_use]
+    pub fn clock_is_behind(&self) -> bool {
+        self.clock.pending_ms() > 0
+    }
+
+    /// No lock of the cluster has granted a token above this, as far as was told.
+    #[must_use]
+    pub fn token_floor(&self) -> u64 {
+        self.token_floor.load(Ordering::Relaxed)
+    }
+
+    /// Tokens up to this were granted.
+    pub fn raise_token_floor(&self, token: u64) {
+        self.token_floor.fetch_max(token, Ordering::Relaxed);
+    }
+
+    /// The hands of a clustered server: what its workers ask of the rest of it.
+    pub fn join(&self, hands: Arc<dyn Hands>) {
+        self.cells.reserve();
+        let _ = self.hands.set(hands);
+    }
+
+    /// What workers of a clustered server ask of the rest of it.
+    #[must_use]
+    pub fn cluster(&self) -> &dyn Hands {
+        self.hands.get().map_or(&Alone, |hands| &**hands)
     }
 
     /// Layout epochs.

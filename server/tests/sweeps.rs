@@ -36,6 +36,7 @@ impl Server {
             spin: Duration::ZERO,
             pin: Pinning::Off,
             clients_max: 8,
+            hash_seed: None,
         };
         let store = Store::build(settings, Arc::new(Host::start().unwrap())).unwrap();
         let workers = Arc::new(Workers::start(&store).unwrap());

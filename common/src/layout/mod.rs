@@ -8,6 +8,7 @@ pub mod beat;
 pub mod bits;
 pub mod bucket;
 pub mod cell_reference;
+pub mod count;
 pub mod counter_cell;
 pub mod descriptor;
 pub mod directory;

@@ -55,6 +55,18 @@ impl Version {
         Self(REIGN.put(reign as u64) | COUNTER.put(counter))
     }
 
+    /// The version with the same counter in another reign. Beyond 2^14 reigns all have the last one: counters rise on.
+    #[must_use]
+    pub fn in_reign(self, reign: u32) -> Self {
+        Self::new(u64::from(reign).min(REIGN.max()) as u16, COUNTER.of(self.0))
+    }
+
+    /// The part that counts.
+    #[must_use]
+    pub const fn counter(self) -> u64 {
+        COUNTER.of(self.0)
+    }
+
     /// From 64 bits; those above the tag's width make it one that no record has.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {

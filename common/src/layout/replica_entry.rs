@@ -62,6 +62,8 @@ pub enum What {
     Forget = 8,
     /// Nothing but clock and token floor.
     Beat = 9,
+    /// The key holds a counter whose cell is frozen at the primary; the figure is its last value.
+    Count = 10,
 }
 
 impl What {
@@ -76,6 +78,7 @@ impl What {
             7 => Self::Outcome,
             8 => Self::Forget,
             9 => Self::Beat,
+            10 => Self::Count,
             _ => return None,
         })
     }
@@ -83,7 +86,7 @@ impl What {
     /// Whether it is about one key.
     #[must_use]
     pub const fn has_key(self) -> bool {
-        matches!(self, Self::Put | Self::Delete)
+        matches!(self, Self::Put | Self::Delete | Self::Count)
     }
 }
 
@@ -222,7 +225,7 @@ impl Entry {
         if u32::from(bytes[2]) != LAYOUT_VERSION {
             return refuse("layout version", bytes[2].into(), LAYOUT_VERSION.into());
         }
-        let Some(what) = What::from_raw(bytes[3]) else { return refuse("what", bytes[3].into(), What::Beat as u64) };
+        let Some(what) = What::from_raw(bytes[3]) else { return refuse("what", bytes[3].into(), What::Count as u64) };
         let Some(kind) = Kind::from_raw(bytes[4]) else { return refuse("kind", bytes[4].into(), Kind::Lock as u64) };
         if bytes[RESERVED].iter().any(|&byte| byte != 0) {
             return refuse("reserved bytes", 1, 0);

@@ -8,7 +8,7 @@ use crate::store::StartError;
 use parking_lot::Mutex;
 use sidewire_common::fabric::{Access, Fabric, Registered, RemoteAddr, RemoteRegion};
 use sidewire_common::layout::cell_reference::CellReference;
-use sidewire_common::layout::counter_cell::CELL_BYTES;
+use sidewire_common::layout::counter_cell::{self, CELL_BYTES};
 use sidewire_common::layout::lock_word::{LockState, LockWord};
 use sidewire_common::layout::record::Kind;
 use sidewire_common::memory::{HugepageMode, Mapping, Seals, View};
@@ -50,7 +50,43 @@ pub struct NoCell {
     pub soon: bool,
 }
 
+/// Cells of a clustered server that serve no key: a copy's records name them until it is made primary. Their words tell a
+/// client that comes too early to resolve its key again.
+const RESERVED: u32 = 2;
+const RESERVED_LOCK: u32 = 0;
+const RESERVED_COUNTER: u32 = 1;
+
 impl Cells {
+    /// Takes the cells out of use that the records of copies name.
+    pub fn reserve(&self) {
+        let mut inner = self.inner.lock();
+        inner.free.retain(|&index| index >= RESERVED);
+        for (index, word) in [(RESERVED_LOCK, LockWord::free(0).retired().raw()), (RESERVED_COUNTER, counter_cell::frozen(0))] {
+            self.view.store_release(index as usize * CELL_BYTES, word).expect("there are cells");
+        }
+    }
+
+    /// What a copy's record of this kind names.
+    #[must_use]
+    pub fn reserved(kind: Kind) -> CellReference {
+        let index = if kind == Kind::Lock { RESERVED_LOCK } else { RESERVED_COUNTER };
+        CellReference { index, generation: 0 }
+    }
+
+    /// Whether a cell that a record names is one of those.
+    #[must_use]
+    pub fn is_reserved(&self, index: u32) -> bool {
+        index < RESERVED && self.inner.lock().slots[index as usize].generation == 0
+    }
+
+    /// The highest token that any lock has granted, as the CPU sees them now; 0 without locks.
+    #[must_use]
+    pub fn highest_token(&self) -> u64 {
+        let inner = self.inner.lock();
+        let locks = inner.slots.iter().enumerate().filter(|(_, slot)| slot.kind == Some(Kind::Lock));
+        locks.map(|(index, _)| LockWord::from_raw(self.peek(index as u32)).token()).max().unwrap_or(0)
+    }
+
     /// Maps and registers `count` cells, on normal pages since clients write there.
     ///
     /// # Errors
@@ -117,6 +153,9 @@ impl Cells {
 
     /// Gives a cell back after its record was unpublished; it serves again in a later epoch.
     pub fn retire(&self, index: u32) {
+        if self.is_reserved(index) {
+            return;
+        }
         let after = self.epochs.retire();
         let mut inner = self.inner.lock();
         inner.slots[index as usize].kind = None;

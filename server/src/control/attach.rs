@@ -3,7 +3,6 @@
 use super::Core;
 use super::refusal::Refusal;
 use crate::lease::table::Told;
-use crate::store::CLOCK_ERROR_MS;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::PeerInfo;
 use sidewire_common::layout::LAYOUT_VERSION;
@@ -64,7 +63,7 @@ fn reply(core: &Core, holder_id: u32, link: &PeerInfo) -> AttachReply {
         read_depth: READ_DEPTH,
         layout_epoch,
         clock_ms: store.clock_ms(),
-        clock_error_ms: CLOCK_ERROR_MS,
+        clock_error_ms: store.clock_error_ms(),
         locks_open_in_ms: store.locks_open_in().as_micros().div_ceil(1000) as u64,
         link: convert::peer_to_wire(link),
         regions: regions.into_iter().map(Into::into).collect(),

@@ -9,6 +9,8 @@ mod attach;
 mod endpoints;
 mod incoming;
 mod refusal;
+#[allow(dead_code, reason = "answered once the cluster's service is there")]
+mod replica;
 mod report;
 mod scan;
 mod session;

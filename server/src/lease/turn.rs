@@ -6,7 +6,7 @@ use super::sweep::Sweeps;
 use super::table::{BeatRefusal, Why};
 use super::{LOOPBACK_DEPTH, Order, Shared};
 use crate::refusals::Cause;
-use crate::store::{CLOCK_ERROR_MS, Store};
+use crate::store::Store;
 use crate::worker::Workers;
 use crossbeam::channel::{Receiver, TryRecvError};
 use sidewire_common::clock::BootInstant;
@@ -222,7 +222,7 @@ impl Turn {
             number,
             layout_epoch: self.store.epochs().current(),
             clock_ms: self.store.clock_ms(),
-            clock_error_ms: CLOCK_ERROR_MS,
+            clock_error_ms: self.store.clock_error_ms(),
             lease_ms: self.store.settings().lease.as_millis() as u64,
             map_epoch: 0,
         }

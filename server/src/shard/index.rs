@@ -96,7 +96,13 @@ impl Index {
     /// Whether the shard is this worker's.
     #[must_use]
     pub fn owns(&self, hash: KeyHash) -> bool {
-        self.shards.contains_key(&hash.shard())
+        self.owns_shard(hash.shard())
+    }
+
+    /// The same, by its number.
+    #[must_use]
+    pub fn owns_shard(&self, shard: u32) -> bool {
+        self.shards.contains_key(&shard)
     }
 
     pub(super) fn entry_of(&self, hash: KeyHash) -> DirectoryEntry {

@@ -8,7 +8,7 @@ mod split;
 
 pub use delete::{Deleted, delete};
 pub use index::{Found, Index, SlotAt};
-pub use put::{PutAsk, PutDone, judge as judge_put, put};
+pub use put::{Draft, PutAsk, PutDone, discard_draft, draft, judge as judge_put, publish_draft, put};
 
 use sidewire_common::layout::ack::Outcome;
 

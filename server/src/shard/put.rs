@@ -70,7 +70,67 @@ pub fn judge(condition: Condition, kind: Kind, found: Option<&Found>) -> Result<
     }
 }
 
-/// Carries a put out. `scratch` holds the record's image.
+/// A record whose body is whole and which nobody can find: *pending* on what it is to replace.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft {
+    /// Where it lies.
+    pub location: Location,
+    /// Its version.
+    pub version: Version,
+    /// Bytes of the record, without padding.
+    pub bytes: usize,
+    hash: KeyHash,
+}
+
+/// Writes a record into a fresh block. `scratch` holds its image. What the key holds must stay as it was found until the
+/// draft is published or discarded.
+///
+/// # Errors
+/// What the ack says when there is no memory; nothing has changed then.
+pub fn draft(memory: &mut Memory, heap: &mut Heap, ask: &PutAsk<'_>, scratch: &mut Vec<u8>) -> Result<Draft, Unmet> {
+    let bytes = record_bytes(ask.key.len(), ask.value.len());
+    let place = heap.allocate(bytes).map_err(|error| match error {
+        HeapError::Soon => Unmet::plain(Outcome::Busy),
+        HeapError::Full { in_use, limit } => Unmet { outcome: Outcome::OutOfMemory, detail: 0, figures: [in_use, limit] },
+    })?;
+    scratch.clear();
+    scratch.resize(bytes, 0);
+    let fields = Fields { version: ask.version, expiry_ms: ask.expiry_ms, kind: ask.kind, key: ask.key, value: ask.value };
+    record::encode(scratch, place, fields, ask.found.map(|f| f.header.version));
+    memory.write_record(place, scratch);
+    Ok(Draft { location: Location::new(ask.hash.fingerprint(), bytes, place), version: ask.version, bytes, hash: ask.hash })
+}
+
+/// Publishes a draft in place of `found`, which was looked up in this same turn.
+///
+/// # Errors
+/// What the ack says when the index has no room; the draft is as it was.
+pub fn publish_draft(
+    store: &Store,
+    memory: &mut Memory,
+    index: &mut Index,
+    heap: &mut Heap,
+    draft: &Draft,
+    found: Option<&Found>,
+) -> Result<PutDone, Unmet> {
+    let Draft { location, version, bytes, hash } = *draft;
+    let new = publish::Prepared { location, version };
+    let Some(old) = found else {
+        insert(store, memory, index, hash, new)?;
+        return Ok(PutDone { location, grown_bytes: bytes as i64, inserted: true });
+    };
+    publish::update(memory, old, new);
+    let old_bytes = old.header.record_bytes();
+    heap.free(old.location.place(), old_bytes);
+    Ok(PutDone { location, grown_bytes: bytes as i64 - old_bytes as i64, inserted: false })
+}
+
+/// Gives a draft's block back.
+pub fn discard_draft(heap: &mut Heap, draft: &Draft) {
+    heap.free(draft.location.place(), draft.bytes);
+}
+
+/// Carries a put out at once. `scratch` holds the record's image.
 ///
 /// # Errors
 /// What the ack says when it was not carried out; nothing has changed then.
@@ -83,33 +143,8 @@ pub fn put(
     scratch: &mut Vec<u8>,
 ) -> Result<PutDone, Unmet> {
     judge(ask.condition, ask.kind, ask.found.as_ref())?;
-    let bytes = record_bytes(ask.key.len(), ask.value.len());
-    let place = heap.allocate(bytes).map_err(|error| match error {
-        HeapError::Soon => Unmet::plain(Outcome::Busy),
-        HeapError::Full { in_use, limit } => Unmet { outcome: Outcome::OutOfMemory, detail: 0, figures: [in_use, limit] },
-    })?;
-    scratch.clear();
-    scratch.resize(bytes, 0);
-    let fields = Fields { version: ask.version, expiry_ms: ask.expiry_ms, kind: ask.kind, key: ask.key, value: ask.value };
-    record::encode(scratch, place, fields, ask.found.map(|f| f.header.version));
-    memory.write_record(place, scratch);
-    let location = Location::new(ask.hash.fingerprint(), bytes, place);
-    let new = publish::Prepared { location, version: ask.version };
-    match ask.found {
-        Some(old) => {
-            publish::update(memory, &old, new);
-            let old_bytes = old.header.record_bytes();
-            heap.free(old.location.place(), old_bytes);
-            Ok(PutDone { location, grown_bytes: bytes as i64 - old_bytes as i64, inserted: false })
-        }
-        None => match insert(store, memory, index, ask.hash, new) {
-            Ok(()) => Ok(PutDone { location, grown_bytes: bytes as i64, inserted: true }),
-            Err(unmet) => {
-                heap.free(place, bytes);
-                Err(unmet)
-            }
-        },
-    }
+    let draft = draft(memory, heap, &ask, scratch)?;
+    publish_draft(store, memory, index, heap, &draft, ask.found.as_ref()).inspect_err(|_| discard_draft(heap, &draft))
 }
 
 /// Splits on the way to a vacant slot. Each split deepens the segment by one bit; the directory bounds them.

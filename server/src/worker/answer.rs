@@ -74,15 +74,14 @@ impl Worker {
         let mut bytes = [0; MESSAGE_BYTES_MAX];
         loop {
             let id = WorkId(self.next_work());
-            let Some(connection) = self.connections.writers.get_mut(&endpoint) else { return Ok(true) };
-            if connection.acks.is_empty() {
-                return Ok(true);
-            }
-            let now = connection.acks.len().min(ACKS_MAX);
-            let length = ack::encode(&connection.acks[..now], &mut bytes);
+            let clients = self.connections.writers.get_mut(&endpoint).map(|connection| &mut connection.acks);
+            let servers = self.replication.peers.get_mut(&endpoint).map(|peer| &mut peer.acks);
+            let Some(acks) = clients.or(servers).filter(|acks| !acks.is_empty()) else { return Ok(true) };
+            let now = acks.len().min(ACKS_MAX);
+            let length = ack::encode(&acks[..now], &mut bytes);
             let mut chain = vec![WorkRequest { id, verb: Verb::Send { bytes: &bytes[..length] } }];
             match self.port.post(endpoint, &mut chain) {
-                Ok(()) => drop(connection.acks.drain(..now)),
+                Ok(()) => drop(acks.drain(..now)),
                 Err(PostError::Full { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }

@@ -1,8 +1,10 @@
 //! What the control side asks of a worker, over a crossbeam channel.
 
 use crossbeam::channel::Sender;
-use sidewire_common::fabric::{FabricError, PeerInfo, RemoteRegion};
+use sidewire_common::cluster::{ClusterMap, MemberId};
+use sidewire_common::fabric::{EndpointId, FabricError, PeerInfo, RemoteRegion};
 use sidewire_common::id::ClientId;
+use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::record::{Kind, Version};
 use std::sync::Arc;
 
@@ -60,8 +62,61 @@ pub enum Command {
         /// The page.
         reply: Sender<ScanPage>,
     },
+    /// The cluster's map, and which member this server is.
+    Map {
+        /// The map.
+        map: Arc<ClusterMap>,
+        /// This server.
+        me: MemberId,
+    },
+    /// What another server has answered to a [`LinkAsk`](crate::cluster::LinkAsk).
+    LinkAnswered {
+        /// The other server.
+        member: MemberId,
+        /// Its worker.
+        to_worker: u32,
+        /// This side's endpoint.
+        endpoint: EndpointId,
+        /// Its side, its ring and how many workers it has; or why not.
+        answer: Result<(PeerInfo, RemoteRegion, u32), String>,
+    },
+    /// Another server's worker is to write entries here.
+    OpenPeer {
+        /// The other server.
+        member: MemberId,
+        /// Its worker.
+        worker: u32,
+        /// Its side.
+        peer: PeerInfo,
+        /// This side.
+        reply: Sender<Result<OpenedEndpoint, OpenError>>,
+    },
+    /// What became of a write that was sent to an earlier primary.
+    Resolve {
+        /// The client's id there.
+        client: ClientId,
+        /// Its session.
+        session: u32,
+        /// The write's sequence.
+        sequence: u64,
+        /// Its shard.
+        shard: u32,
+        /// The answer.
+        reply: Sender<Resolution>,
+    },
     /// Finish what was accepted and end.
     Stop,
+}
+
+/// What became of a write that was sent to an earlier primary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resolution {
+    /// `Done`, `NeverDone`, `Busy` (ask again later) or `WrongPrimary` (ask another server).
+    pub outcome: Outcome,
+    /// The version that it made.
+    pub version: u64,
+    /// For an add: the value before.
+    pub figure: u64,
 }
 
 /// The server's side of an endpoint.

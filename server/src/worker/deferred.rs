@@ -2,6 +2,7 @@
 
 use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
+use super::replica::Change;
 use crate::shard::Unmet;
 use sidewire_common::fabric::{PostError, Status, Verb, WorkId, WorkRequest};
 use sidewire_common::id::ClientId;
@@ -26,6 +27,10 @@ pub(super) enum Stage {
     Add,
     /// Freeing a lock whoever holds it.
     Break,
+    /// Freezing a counter whose shard is handed over.
+    Surrender,
+    /// Retiring a lock, held or not, whose shard is handed over.
+    Seize,
 }
 
 struct Deferred {
@@ -69,6 +74,16 @@ impl Deferrals {
         }
     }
 
+    /// The key is nobody else's from now on, until it is unparked.
+    pub(super) fn mark_busy(&mut self, hash: KeyHash) {
+        self.parked.entry(hash.raw()).or_default();
+    }
+
+    /// Whether an operation on a cell is open for a key of this shard.
+    pub(super) fn any_in(&self, shard: u32) -> bool {
+        self.open.values().any(|deferred| deferred.work.hash.shard() == shard)
+    }
+
     pub(super) fn is_busy(&self, hash: KeyHash) -> bool {
         self.parked.contains_key(&hash.raw())
     }
@@ -82,7 +97,7 @@ impl Deferrals {
 impl Worker {
     /// Begins `stage` on a cell for `work`, whose key is busy until it ends.
     pub(super) fn defer(&mut self, work: Work, cell: u32, stage: Stage) {
-        self.deferrals.parked.entry(work.hash.raw()).or_default();
+        self.deferrals.mark_busy(work.hash);
         let guess = self.store.cells().peek(cell);
         self.step(Deferred { work, cell, stage, guess, misses: 0 });
     }
@@ -152,6 +167,10 @@ impl Worker {
             }
             Verdict::Again => self.finish_and_unpark(deferred.work, Unmet::plain(Outcome::Busy)),
             Verdict::End(unmet) => self.finish_and_unpark(deferred.work, unmet),
+            Verdict::Surrendered => {
+                self.surrendered(&deferred.work, deferred.stage, old);
+                self.finish_and_unpark(deferred.work, Unmet::plain(Outcome::Done));
+            }
             Verdict::Holder => {
                 let mut work = deferred.work;
                 work.fence_passed = true;
@@ -170,7 +189,12 @@ impl Worker {
     fn begin_held(&mut self, work: Work) {
         let key = work.hash.raw();
         self.begin(work);
-        let open = self.deferrals.open.values().any(|d| d.work.hash.raw() == key);
+        self.unpark_if_done(key);
+    }
+
+    /// The key's parked writes follow, unless its own one still waits for a cell or for backups.
+    fn unpark_if_done(&mut self, key: u64) {
+        let open = self.deferrals.open.values().any(|d| d.work.hash.raw() == key) || self.replication.is_open(key);
         if !open {
             self.unpark(key);
         }
@@ -178,11 +202,9 @@ impl Worker {
 
     fn delete_retired(&mut self, deferred: Deferred) {
         let Deferred { work, cell, .. } = deferred;
-        if let Some(found) = self.index.find(&mut self.memory, work.hash, &work.key) {
-            self.remove(work.hash, &found);
-        }
-        self.store.cells().retire(cell);
-        self.finish_and_unpark(work, Unmet::plain(Outcome::Done));
+        let key = work.hash.raw();
+        self.change(work, Change::Delete { cell: Some(cell) }, Unmet::plain(Outcome::Done));
+        self.unpark_if_done(key);
     }
 
     /// The executor failed. A compare-and-swap is asked again: what it finds tells whether it was done. An add
@@ -190,6 +212,10 @@ impl Worker {
     fn cell_failed(&mut self, deferred: Deferred, status: Status) {
         tracing::error!(worker = self.number, ?status, stage = ?deferred.stage, "an operation on a cell failed");
         let unmet = match deferred.stage {
+            Stage::Surrender | Stage::Seize => {
+                self.surrender_again(deferred.work.hash.shard());
+                Unmet::plain(Outcome::Busy)
+            }
             Stage::Add => Unmet::plain(Outcome::Forgotten),
             _ => Unmet::plain(Outcome::Busy),
         };
@@ -200,17 +226,20 @@ impl Worker {
     fn not_posted(&mut self, id: WorkId, error: PostError) {
         let Some(deferred) = self.deferrals.open.remove(&id) else { return };
         tracing::debug!(worker = self.number, %error, stage = ?deferred.stage, "an operation on a cell cannot be posted");
+        if matches!(deferred.stage, Stage::Surrender | Stage::Seize) {
+            self.surrender_again(deferred.work.hash.shard());
+        }
         self.finish_and_unpark(deferred.work, Unmet::plain(Outcome::Busy));
     }
 
-    fn finish_and_unpark(&mut self, work: Work, outcome: Unmet) {
+    pub(super) fn finish_and_unpark(&mut self, work: Work, outcome: Unmet) {
         let key = work.hash.raw();
         self.finish(work, outcome);
         self.unpark(key);
     }
 
     /// The key's open write has ended: the parked ones follow in order, until one of them defers again.
-    fn unpark(&mut self, key: u64) {
+    pub(super) fn unpark(&mut self, key: u64) {
         let Some(mut queue) = self.deferrals.parked.remove(&key) else { return };
         while let Some(next) = queue.pop_front() {
             self.begin(next);
@@ -233,6 +262,8 @@ enum Verdict {
     Holder,
     /// The cell serves nobody any more: the record goes.
     Retired,
+    /// The cell serves nobody any more: the heir's will.
+    Surrendered,
 }
 
 fn verb_of(deferred: &Deferred, at: sidewire_common::fabric::RemoteAddr) -> Verb<'static> {
@@ -242,7 +273,7 @@ fn verb_of(deferred: &Deferred, at: sidewire_common::fabric::RemoteAddr) -> Verb
         Stage::Add => return Verb::FetchAdd { at, delta: deferred.work.request.argument as u64 },
         // Swapping a word for itself reads it through its executor.
         Stage::Fence => expect,
-        Stage::Freeze => match counter_cell::classify(expect) {
+        Stage::Freeze | Stage::Surrender => match counter_cell::classify(expect) {
             CounterState::Counted(value) | CounterState::OutOfRange(value) => counter_cell::frozen(value),
             CounterState::Frozen => expect,
         },
@@ -253,6 +284,7 @@ fn verb_of(deferred: &Deferred, at: sidewire_common::fabric::RemoteAddr) -> Verb
                 expect
             }
         }
+        Stage::Seize => word.retired().raw(),
         Stage::Break => word.released().map_or(expect, LockWord::raw),
     };
     Verb::CompareSwap { at, expect, swap }
@@ -272,6 +304,7 @@ fn verdict(deferred: &Deferred, old: u64) -> Verdict {
             let holds = word.state() == LockState::Held { holder: work.holder } && word.token() == work.request.fence_token;
             if holds { Verdict::Holder } else { Verdict::End(Unmet { outcome: Outcome::Fenced, detail: 0, figures: [old, 0] }) }
         }
+        Stage::Surrender | Stage::Seize => Verdict::Surrendered,
         Stage::Freeze => Verdict::Retired,
         Stage::Retire if word.state() == LockState::Free => Verdict::Retired,
         Stage::Retire => Verdict::End(Unmet { outcome: Outcome::Fenced, detail: 0, figures: [old, 0] }),

@@ -1,37 +1,38 @@
 //! Carrying work out: at once where only this worker's memory is concerned, deferred where a cell is.
 
+use super::counts::has_count;
 use super::deferred::Stage;
 use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
+use super::replica::Change;
 use crate::cells::token_floor_now;
-use crate::shard::{Found, PutAsk, Unmet, delete, judge_put, put};
+use crate::shard::{Draft, Found, PutAsk, PutDone, Unmet, delete, draft, judge_put};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
 use sidewire_common::layout::lock_word::LockWord;
-use sidewire_common::layout::record::{HEADER_BYTES, Kind};
+use sidewire_common::layout::record::{HEADER_BYTES, Kind, Version};
 use sidewire_common::layout::request::{Condition, Operation, RequestField};
 use std::sync::atomic::Ordering;
 
 impl Worker {
     /// Begins a piece of work whose key is nobody else's now.
     pub(super) fn begin(&mut self, work: Work) {
+        if let Err(unmet) = self.replication.admits(work.hash.shard()) {
+            return self.finish(work, unmet);
+        }
         if work.request.fence_token != 0 && !work.fence_passed {
             return self.check_fence(work);
         }
         let outcome = match work.request.operation {
-            Operation::Put if work.request.kind == Kind::Value => self.put_value(&work),
-            Operation::Put => self.create_cell(&work),
+            Operation::Put if work.request.kind == Kind::Value => return self.put_value(work),
+            Operation::Put if self.counts_in_record(work.request.kind) => return self.create_count(work),
+            Operation::Put => return self.create_cell(work),
             Operation::Expire => self.expire_key(&work),
-            Operation::Delete => match self.delete_at_once(&work) {
-                Ok(outcome) => outcome,
-                Err((cell, kind)) => {
-                    let stage = if kind == Kind::Lock { Stage::Retire } else { Stage::Freeze };
-                    return self.defer(work, cell, stage);
-                }
-            },
-            Operation::Add => match self.cell_of(&work, &[Kind::Counter, Kind::Sequence]) {
-                Ok(cell) => return self.defer(work, cell, Stage::Add),
+            Operation::Delete => return self.delete_key(work),
+            Operation::Add => match self.find_countable(&work) {
+                Ok((Some(cell), _)) => return self.defer(work, cell, Stage::Add),
+                Ok((None, found)) => return self.add_to_record(work, &found),
                 Err(unmet) => unmet,
             },
             Operation::BreakLock => match self.cell_of(&work, &[Kind::Lock]) {
@@ -44,13 +45,14 @@ impl Worker {
     }
 
     /// A record whose time is over is deleted before anything is judged by it.
-    fn find_unexpired(&mut self, work: &Work) -> Option<Found> {
+    pub(super) fn find_unexpired(&mut self, work: &Work) -> Option<Found> {
         let found = self.index.find(&mut self.memory, work.hash, &work.key)?;
         let expiry = found.header.expiry_ms;
         if expiry == 0 || expiry > self.store.clock_ms() {
             return Some(found);
         }
         self.remove(work.hash, &found);
+        self.key_changed(work.hash.shard(), &work.key, &[]);
         self.metrics.expired.fetch_add(1, Ordering::Relaxed);
         None
     }
@@ -69,43 +71,66 @@ impl Worker {
         }
     }
 
-    fn put_value(&mut self, work: &Work) -> Unmet {
+    fn put_value(&mut self, work: Work) {
         let mut value = std::mem::take(&mut self.scratch.value);
         value.clear();
         value.resize(work.request.value_len as usize, 0);
-        work.ring.copy_out(work.value_at, &mut value).expect("the request lies in its ring, checked at intake");
+        if let Some(ring) = &work.ring {
+            ring.copy_out(work.value_at, &mut value).expect("the request lies in its ring, checked at intake");
+        }
+        let found = self.find_unexpired(&work);
+        let judged = judge_put(work.request.condition, work.request.kind, found.as_ref());
+        match judged.and_then(|()| self.draft_record(&work, &value, found)) {
+            Ok(draft) => self.put_draft(work, draft, None),
+            Err(unmet) => self.finish(work, unmet),
+        }
+        self.scratch.value = value;
+    }
+
+    /// A whole record in a block that nobody knows.
+    fn draft_record(&mut self, work: &Work, value: &[u8], found: Option<Found>) -> Result<Draft, Unmet> {
         let expiry_ms = match work.request.ttl_ms {
             0 => 0,
             ttl => self.store.clock_ms().saturating_add(ttl),
         };
-        let found = self.find_unexpired(work);
-        let outcome = self.put_record(work, &value, expiry_ms, found);
-        self.scratch.value = value;
-        outcome
+        self.draft_as(&work.key, work.hash, work.request.kind, value, expiry_ms, found)
     }
 
-    fn put_record(&mut self, work: &Work, value: &[u8], expiry_ms: u64, found: Option<Found>) -> Unmet {
-        let version = self.next_version();
-        let ask = PutAsk {
-            key: &work.key,
-            hash: work.hash,
-            value,
-            kind: work.request.kind,
-            condition: work.request.condition,
-            expiry_ms,
-            version,
-            found,
-        };
-        let image = &mut self.scratch.image;
-        let done = match put(&self.store, &mut self.memory, &mut self.index, &mut self.heap, ask, image) {
-            Ok(done) => done,
-            Err(unmet) => return unmet,
-        };
-        if let Some(replaced) = found {
-            self.forget_expiry(work.hash, &replaced);
+    /// The same of any kind, under the shard's next version.
+    pub(super) fn draft_as(
+        &mut self,
+        key: &[u8],
+        hash: KeyHash,
+        kind: Kind,
+        value: &[u8],
+        expiry_ms: u64,
+        found: Option<Found>,
+    ) -> Result<Draft, Unmet> {
+        let version = self.next_version_of(hash.shard());
+        let ask = PutAsk { key, hash, value, kind, condition: Condition::None, expiry_ms, version, found };
+        draft(&mut self.memory, &mut self.heap, &ask, &mut self.scratch.image)
+    }
+
+    fn put_draft(&mut self, work: Work, draft: Draft, cell: Option<u32>) {
+        let figures = [draft.version.raw(), draft.location.raw()];
+        let outcome = Unmet { outcome: Outcome::Done, detail: work.request.kind as u8, figures };
+        self.change(work, Change::Put { draft, cell }, outcome);
+    }
+
+    /// A record was published.
+    pub(super) fn count_put(
+        &mut self,
+        hash: KeyHash,
+        done: &PutDone,
+        replaced: Option<&Found>,
+        expiry_ms: u64,
+        version: Version,
+    ) {
+        if let Some(replaced) = replaced {
+            self.forget_expiry(hash, replaced);
         }
         if expiry_ms != 0 {
-            self.expiries.add(expiry_ms, work.hash, version);
+            self.expiries.add(expiry_ms, hash, version);
         }
         self.metrics.record_bytes.fetch_add(done.grown_bytes, Ordering::Relaxed);
         if done.inserted {
@@ -114,35 +139,48 @@ impl Worker {
             self.metrics.segments.store(segments as i64, Ordering::Relaxed);
             self.metrics.splits.store(splits, Ordering::Relaxed);
         }
-        Unmet { outcome: Outcome::Done, detail: work.request.kind as u8, figures: [version.raw(), done.location.raw()] }
     }
 
-    fn create_cell(&mut self, work: &Work) -> Unmet {
+    fn create_cell(&mut self, work: Work) {
+        match self.cell_for(&work) {
+            Ok((cell, found)) => match self.draft_record(&work, &cell.encode(), found) {
+                Ok(draft) => self.put_draft(work, draft, Some(cell.index)),
+                Err(unmet) => {
+                    self.store.cells().retire(cell.index);
+                    self.finish(work, unmet);
+                }
+            },
+            Err(unmet) => self.finish(work, unmet),
+        }
+    }
+
+    fn cell_for(&mut self, work: &Work) -> Result<(CellReference, Option<Found>), Unmet> {
         let kind = work.request.kind;
         if work.request.ttl_ms != 0 {
-            return refuse(RequestField::Ttl, work.request.ttl_ms, 0);
+            return Err(refuse(RequestField::Ttl, work.request.ttl_ms, 0));
         }
         let found = self.find_unexpired(work);
-        if let Err(unmet) = judge_put(work.request.condition, kind, found.as_ref()) {
-            return unmet;
-        }
+        judge_put(work.request.condition, kind, found.as_ref())?;
         let word = match kind {
-            Kind::Lock => LockWord::free(self.token_floor.max(token_floor_now())).raw(),
+            Kind::Lock => self.new_lock().raw(),
             _ => work.request.argument as u64,
         };
-        let cell = match self.store.cells().take(kind, word) {
-            Ok(cell) => cell,
-            Err(none) if none.soon => return Unmet::plain(Outcome::Busy),
-            Err(none) => {
+        self.take_cell(kind, word).map(|cell| (cell, found))
+    }
+
+    /// A free lock whose tokens are above all that were granted before.
+    pub(super) fn new_lock(&self) -> LockWord {
+        LockWord::free(self.token_floor.max(token_floor_now()).max(self.store.token_floor()))
+    }
+
+    pub(super) fn take_cell(&mut self, kind: Kind, word: u64) -> Result<CellReference, Unmet> {
+        self.store.cells().take(kind, word).map_err(|none| match none.soon {
+            true => Unmet::plain(Outcome::Busy),
+            false => {
                 let figures = [u64::from(none.in_use), u64::from(none.count)];
-                return Unmet { outcome: Outcome::OutOfCells, detail: 0, figures };
+                Unmet { outcome: Outcome::OutOfCells, detail: 0, figures }
             }
-        };
-        let outcome = self.put_record(work, &cell.encode(), 0, found);
-        if outcome.outcome != Outcome::Done {
-            self.store.cells().retire(cell.index);
-        }
-        outcome
+        })
     }
 
     fn expire_key(&mut self, work: &Work) -> Unmet {
@@ -155,19 +193,19 @@ impl Worker {
         }
     }
 
-    /// Deletes what lives in the heap alone; for the rest tells the cell to be retired first.
-    fn delete_at_once(&mut self, work: &Work) -> Result<Unmet, (u32, Kind)> {
-        self.find_unexpired(work);
+    /// Deletes what lives in the heap alone; a cell is retired first.
+    fn delete_key(&mut self, work: Work) {
+        self.find_unexpired(&work);
         let found = match self.index.find_to_delete(&mut self.memory, work.hash, &work.key, work.request.condition) {
             Ok(found) => found,
-            Err(unmet) => return Ok(unmet),
+            Err(unmet) => return self.finish(work, unmet),
         };
         match Kind::from_raw(found.header.kind) {
-            Some(kind) if kind != Kind::Value => Err((self.reference_in(&found).index, kind)),
-            _ => {
-                self.remove(work.hash, &found);
-                Ok(Unmet::plain(Outcome::Done))
+            Some(kind) if kind != Kind::Value && !has_count(&found) => {
+                let cell = self.reference_in(&found).index;
+                self.defer(work, cell, if kind == Kind::Lock { Stage::Retire } else { Stage::Freeze });
             }
+            _ => self.change(work, Change::Delete { cell: None }, Unmet::plain(Outcome::Done)),
         }
     }
 
@@ -178,6 +216,13 @@ impl Worker {
             Some(kind) if kinds.contains(&kind) => Ok(self.reference_in(&found).index),
             _ => Err(Unmet { outcome: Outcome::WrongKind, detail: found.header.kind, figures: [0; 2] }),
         }
+    }
+
+    /// The key of a record.
+    pub(super) fn key_of(&mut self, found: &Found) -> Vec<u8> {
+        let mut key = vec![0; found.header.key_len as usize];
+        self.memory.read(found.location.place(), HEADER_BYTES as u64, &mut key);
+        key
     }
 
     pub(super) fn reference_in(&mut self, found: &Found) -> CellReference {

@@ -47,13 +47,23 @@ impl Worker {
         let mut any = false;
         for _ in 0..BATCH {
             let Some((hash, version)) = self.expiries.pop_over(clock) else { break };
+            if self.replication.admits(hash.shard()).is_err() {
+                // Its primary does it, or this one once it is open; what it finds then it enters anew.
+                if self.replication.reign(hash.shard()).is_some() {
+                    self.expiries.add(clock, hash, version);
+                    break;
+                }
+                continue;
+            }
             any = true;
             // A busy key is judged by its own write, which looks at the expiry too.
             if self.deferrals.is_busy(hash) {
                 continue;
             }
             if let Some(found) = self.index.find_version(&mut self.memory, hash, version) {
+                let key = self.key_of(&found);
                 self.remove(hash, &found);
+                self.key_changed(hash.shard(), &key, &[]);
                 self.metrics.expired.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -24,14 +24,35 @@ pub(super) struct Work {
     pub key: Vec<u8>,
     pub fence_key: Vec<u8>,
     /// The ring and where the value lies in it.
-    pub ring: View,
+    pub ring: Option<View>,
     pub value_at: usize,
     /// Whether its fencing token was found to be the holder's.
     pub fence_passed: bool,
 }
 
+impl Work {
+    /// The server's own, which nobody is told of.
+    pub(super) fn of_server(hash: KeyHash, key: Vec<u8>) -> Self {
+        Self {
+            endpoint: EndpointId(u32::MAX),
+            session: (sidewire_common::id::ClientId(0), 0),
+            holder: 0,
+            request: Request::new(Operation::Expire, 1),
+            hash,
+            key,
+            fence_key: Vec::new(),
+            ring: None,
+            value_at: 0,
+            fence_passed: false,
+        }
+    }
+}
+
 impl Worker {
     pub(super) fn on_written(&mut self, endpoint: EndpointId, imm: u32, bytes: u32) {
+        if self.replication.peers.contains_key(&endpoint) {
+            return self.entry_arrived(endpoint, imm, bytes);
+        }
         let Some(connection) = self.connections.writers.get(&endpoint) else { return };
         let limit = value_bytes_max(self.store.settings().staging_bytes);
         let scratch = &mut self.scratch;
@@ -72,7 +93,7 @@ impl Worker {
             hash,
             key: std::mem::take(&mut self.scratch.key),
             fence_key: std::mem::take(&mut self.scratch.fence_key),
-            ring: connection.ring.clone(),
+            ring: Some(connection.ring.clone()),
             value_at,
             fence_passed: false,
         };

@@ -10,6 +10,7 @@
 mod answer;
 mod command;
 mod connection;
+mod counts;
 mod deferred;
 mod exactly_once;
 mod execute;
@@ -19,10 +20,11 @@ mod memory;
 mod open;
 mod pinning;
 mod poll_loop;
+mod replica;
 mod scan;
 pub mod staging;
 
-pub use command::{Command, OpenError, OpenedEndpoint, ScanCursor, ScanItem, ScanPage};
+pub use command::{Command, OpenError, OpenedEndpoint, Resolution, ScanCursor, ScanItem, ScanPage};
 pub use memory::Memory;
 pub use pinning::Pinning;
 

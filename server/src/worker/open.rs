@@ -44,7 +44,11 @@ impl Worker {
         Ok(OpenedEndpoint { peer: opened.info, staging: None })
     }
 
-    fn open_and_connect(&mut self, spec: &EndpointSpec, peer: &PeerInfo) -> Result<sidewire_common::fabric::Opened, OpenError> {
+    pub(super) fn open_and_connect(
+        &mut self,
+        spec: &EndpointSpec,
+        peer: &PeerInfo,
+    ) -> Result<sidewire_common::fabric::Opened, OpenError> {
         if self.stopping {
             return Err(OpenError::Stopping);
         }
@@ -58,6 +62,7 @@ impl Worker {
 
     /// Ends an endpoint. What it had accepted is finished; its outcome stays in the session's window.
     pub(super) fn disconnect(&mut self, endpoint: EndpointId) {
+        self.close_peer(endpoint);
         self.port.close(endpoint);
         self.connections.readers.remove(&endpoint);
         if self.connections.writers.remove(&endpoint).is_some() {
@@ -95,6 +100,7 @@ impl Worker {
             self.disconnect(endpoint);
         }
         self.windows.remove(&(client, session));
+        self.forget_origin(client, session);
     }
 
     pub(super) fn expel(&mut self, client: ClientId, reply: Sender<()>) {
@@ -102,6 +108,7 @@ impl Worker {
             self.disconnect(endpoint);
         }
         self.windows.retain(|(of, _), _| *of != client);
+        self.forget_origin(client, 0);
         self.expelling.push((client, reply));
     }
 
@@ -110,9 +117,9 @@ impl Worker {
         if self.expelling.is_empty() {
             return;
         }
-        let deferrals = &self.deferrals;
+        let (deferrals, replication) = (&self.deferrals, &self.replication);
         self.expelling.retain(|(client, reply)| {
-            let over = !deferrals.any_of(*client);
+            let over = !deferrals.any_of(*client) && !replication.any_of(*client);
             if over {
                 let _ = reply.try_send(());
             }

@@ -4,6 +4,7 @@ use super::connection::{Connections, SessionKey};
 use super::deferred::Deferrals;
 use super::exactly_once::Window;
 use super::expiry::Expiries;
+use super::replica::Replication;
 use super::{Command, Memory};
 use crate::heap::{Heap, HeapError};
 use crate::metrics::{WorkerMetrics, count};
@@ -54,6 +55,7 @@ pub(super) struct Worker {
     pub expelling: Vec<(ClientId, Sender<()>)>,
     /// Fencing tokens of new locks begin above this.
     pub token_floor: u64,
+    pub replication: Replication,
     pub scratch: Scratch,
     /// Offences of peers that the port told of and that were counted.
     pub offences: u64,
@@ -106,6 +108,7 @@ impl Worker {
             acks_due: VecDeque::new(),
             expelling: Vec::new(),
             token_floor: crate::cells::token_floor_now(),
+            replication: Replication::default(),
             scratch: Scratch::default(),
             offences: 0,
             inbox,
@@ -130,6 +133,12 @@ impl Worker {
         Version::new(reign, (self.version * workers + u64::from(self.number)) & ((1 << 48) - 1))
     }
 
+    /// A version of another server: later ones of this one are above it.
+    pub(super) fn version_seen(&mut self, version: Version) {
+        let workers = u64::from(self.store.settings().worker_count);
+        self.version = self.version.max(version.counter() / workers);
+    }
+
     pub(super) fn next_work(&mut self) -> u64 {
         self.next_work += 1;
         self.next_work
@@ -142,7 +151,7 @@ impl Worker {
             let busy = self.turn();
             if self.stopping {
                 let until = *finish_until.get_or_insert_with(|| BootInstant::now().plus(FINISH_MAX));
-                let finished = !busy && self.deferrals.is_empty() && self.acks_due.is_empty();
+                let finished = !busy && self.deferrals.is_empty() && self.acks_due.is_empty() && self.replication.is_idle();
                 if finished || BootInstant::now() >= until {
                     return;
                 }
@@ -171,12 +180,25 @@ impl Worker {
         self.completions = completions;
         busy |= self.post_deferred();
         busy |= self.expire();
+        busy |= self.replicate();
         self.send_acks();
         self.tell_expelled();
         busy
     }
 
     fn complete(&mut self, completion: Completion) {
+        if let Event::Done { id, .. } = completion.event
+            && self.entry_posted(id)
+        {
+            return;
+        }
+        if self.replication.is_link(completion.endpoint) {
+            return match completion.event {
+                Event::Message { slot } => self.link_message(completion.endpoint, slot),
+                Event::Broken => self.link_broke(completion.endpoint),
+                Event::Done { .. } | Event::Written { .. } => {}
+            };
+        }
         match completion.event {
             Event::Written { imm, bytes } => self.on_written(completion.endpoint, imm, bytes),
             // Of a loopback endpoint that was closed too: what was open on it comes back as flushed. Sends of acks have
@@ -191,7 +213,7 @@ impl Worker {
 
     fn sleep(&mut self) {
         let until_expiry = self.expiries.next_in(self.store.clock_ms());
-        let timeout = until_expiry.unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
+        let timeout = until_expiry.unwrap_or(SLEEP_MAX).min(SLEEP_MAX).min(self.replication_naps());
         match self.port.sleep(timeout) {
             Ok(Wake::TimedOut) => {}
             Ok(_) => count(&self.metrics.wakeups),
@@ -217,6 +239,16 @@ impl Worker {
             Command::Expel { client, reply } => self.expel(client, reply),
             Command::Scan { cursor, prefix, values, reply } => {
                 let _ = reply.try_send(self.scan(cursor, &prefix, values));
+            }
+            Command::Map { map, me } => self.follow(map, me),
+            Command::LinkAnswered { member, to_worker, endpoint, answer } => {
+                self.link_answered((member, to_worker), endpoint, answer);
+            }
+            Command::OpenPeer { member, worker, peer, reply } => {
+                let _ = reply.try_send(self.open_peer(member, worker, &peer));
+            }
+            Command::Resolve { client, session, sequence, shard, reply } => {
+                let _ = reply.try_send(self.resolve_origin(client, session, sequence, shard));
             }
             Command::Stop => self.stopping = true,
         }

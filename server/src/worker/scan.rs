@@ -38,7 +38,7 @@ impl Worker {
     }
 
     /// The position behind a home bucket, in whatever segment serves it now.
-    fn after(&self, at: ScanCursor) -> ScanCursor {
+    pub(super) fn after(&self, at: ScanCursor) -> ScanCursor {
         if at.bucket + 1 < HOME_BUCKETS {
             return ScanCursor { bucket: at.bucket + 1, ..at };
         }
@@ -55,20 +55,28 @@ impl Worker {
 
     /// Looks at a home bucket and its overflow bucket; returns how many keys were looked at.
     fn scan_bucket(&mut self, at: ScanCursor, prefix: &[u8], values: bool, items: &mut Vec<ScanItem>) -> usize {
-        let Some(entry) = self.index.entry(at.shard, at.entry) else { return 0 };
+        let places = self.records_at(at);
+        for &place in &places {
+            items.extend(self.scan_record(place, prefix, values));
+        }
+        places.len()
+    }
+
+    /// Records that a home bucket and its overflow bucket name.
+    pub(super) fn records_at(&mut self, at: ScanCursor) -> Vec<Place> {
+        let Some(entry) = self.index.entry(at.shard, at.entry) else { return Vec::new() };
         let home = home_offset(at.bucket);
         let header = BucketHeader::from_raw(self.memory.load(entry.segment(), home));
-        let mut looked = 0;
+        let mut places = Vec::new();
         for bucket in std::iter::once(home).chain(header.overflow().map(overflow_offset)) {
             for slot in 0..SLOTS {
                 let location = Location::from_raw(self.memory.load(entry.segment(), bucket + slot_offset(slot) as u64));
                 if !location.is_empty() {
-                    looked += 1;
-                    items.extend(self.scan_record(location.place(), prefix, values));
+                    places.push(location.place());
                 }
             }
         }
-        looked
+        places
     }
 
     fn scan_record(&mut self, at: Place, prefix: &[u8], values: bool) -> Option<ScanItem> {
@@ -92,7 +100,9 @@ impl Worker {
             value_bytes: header.value_len.into(),
             cell: 0,
         };
-        if kind != Kind::Value {
+        if let Some(count) = self.count_at(at, &header) {
+            item.cell = count as u64;
+        } else if kind != Kind::Value {
             let mut reference = [0; REFERENCE_BYTES];
             self.memory.read(at, value_at, &mut reference);
             let reference = CellReference::decode(&reference, self.store.cells().count())?;

@@ -96,6 +96,7 @@ impl Bench {
             spin: Duration::ZERO,
             pin: Pinning::Off,
             clients_max: 1,
+            hash_seed: None,
         };
         let store = Store::build(settings, Nowhere::fabric()).unwrap();
         let mut memory = Memory::new(Arc::clone(store.pools()));

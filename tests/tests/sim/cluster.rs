@@ -51,6 +51,7 @@ fn settings(shape: Shape) -> Settings {
         spin: Duration::ZERO,
         pin: Pinning::Off,
         clients_max: 64,
+        hash_seed: None,
     }
 }
 

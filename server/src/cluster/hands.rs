@@ -1,0 +1,42 @@
+//! What workers ask of the rest of the server.
+
+use sidewire_common::cluster::MemberId;
+use sidewire_common::cluster::change::Change;
+use sidewire_common::fabric::{EndpointId, PeerInfo};
+
+/// A link that a worker wants to another server's worker. It is answered by
+/// [`Command::LinkAnswered`](crate::worker::Command::LinkAnswered).
+#[derive(Clone, Debug)]
+pub struct LinkAsk {
+    /// This server.
+    pub me: MemberId,
+    /// The worker that asks.
+    pub worker: u32,
+    /// The other server.
+    pub member: MemberId,
+    /// Its worker.
+    pub to_worker: u32,
+    /// Its control plane.
+    pub address: String,
+    /// This side.
+    pub peer: PeerInfo,
+    /// This side's endpoint.
+    pub endpoint: EndpointId,
+}
+
+/// What workers ask. No call may wait.
+pub trait Hands: Send + Sync {
+    /// A change of the map is wanted. It is made, or not: the next map tells, and workers ask again. The map that results
+    /// from one is handed on to the workers before any later one.
+    fn wish(&self, wish: Change);
+    /// A link is wanted.
+    fn ask_link(&self, ask: LinkAsk);
+}
+
+/// A server that runs alone.
+pub struct Alone;
+
+impl Hands for Alone {
+    fn wish(&self, _: Change) {}
+    fn ask_link(&self, _: LinkAsk) {}
+}

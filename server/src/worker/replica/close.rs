@@ -1,0 +1,118 @@
+//! Hand-over: the shard takes no more writes, what is open ends, cells are taken from the clients, and the heir has it all.
+
+use super::super::ScanCursor;
+use super::super::counts::has_count;
+use super::super::deferred::Stage;
+use super::super::intake::Work;
+use super::super::poll_loop::Worker;
+use super::send::Message;
+use super::{Phase, Role};
+use sidewire_common::cluster::MemberId;
+use sidewire_common::cluster::change::Change as Wanted;
+use sidewire_common::layout::counter_cell;
+use sidewire_common::layout::lock_word::LockWord;
+use sidewire_common::layout::record::Kind;
+use sidewire_common::layout::replica_entry::{Entry, What};
+
+/// How far the closing is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Step {
+    /// Open writes end.
+    Ending,
+    /// Cells from here on are still the clients'.
+    Cells(ScanCursor),
+    /// The last of them are on their way.
+    Settling,
+    /// The heir is asked whether it has everything.
+    Asked,
+    /// The map is to name the heir.
+    Done,
+}
+
+impl Worker {
+    /// The map names an heir.
+    pub(super) fn begin_close(&mut self, shard: u32) {
+        tracing::info!(shard, "closes for its heir");
+        self.enter(shard, Phase::Closing(Step::Ending));
+    }
+
+    /// Brings a closing on; true when there was something to do.
+    pub(super) fn close_some(&mut self, shard: u32, step: Step) -> bool {
+        let busy = self.deferrals.any_in(shard) || self.oldest_open(shard).is_some();
+        match step {
+            Step::Ending if !busy => {
+                self.enter(shard, Phase::Closing(Step::Cells(Self::beginning_of(shard))));
+                true
+            }
+            Step::Cells(at) => {
+                let (keys, next) = self.keys_at(at);
+                for (hash, key, header) in keys {
+                    if Kind::from_raw(header.kind).is_some_and(|kind| kind != Kind::Value) {
+                        self.surrender(hash, key);
+                    }
+                }
+                self.enter(shard, Phase::Closing(next.map_or(Step::Settling, Step::Cells)));
+                true
+            }
+            Step::Settling if !busy => self.ask_heir(shard),
+            _ => false,
+        }
+    }
+
+    /// Takes a cell from the clients.
+    fn surrender(&mut self, hash: sidewire_common::key::KeyHash, key: Vec<u8>) {
+        let Some(found) = self.index.find(&mut self.memory, hash, &key).filter(|found| !has_count(found)) else { return };
+        let cell = self.reference_in(&found).index;
+        if self.store.cells().is_reserved(cell) {
+            return;
+        }
+        let stage = if Kind::from_raw(found.header.kind) == Some(Kind::Lock) { Stage::Seize } else { Stage::Surrender };
+        self.defer(Work::of_server(hash, key), cell, stage);
+    }
+
+    /// A cell was taken from the clients: its last word.
+    pub(in super::super) fn surrendered(&mut self, work: &Work, stage: Stage, word: u64) {
+        let shard = work.hash.shard();
+        if stage == Stage::Seize {
+            self.store.raise_token_floor(LockWord::from_raw(word).token());
+            return;
+        }
+        let heir = self.replication.map.as_ref().and_then(|map| map.shard(shard).heir);
+        if let Some(heir) = heir {
+            let count = match counter_cell::classify(word) {
+                counter_cell::CounterState::Frozen => counter_cell::thawed(word),
+                counter_cell::CounterState::Counted(count) | counter_cell::CounterState::OutOfRange(count) => count,
+            };
+            self.tell(heir, Message::Count { shard, key: super::work_key(work), count });
+        }
+    }
+
+    /// A cell could not be taken: the shard is gone through once more.
+    pub(in super::super) fn surrender_again(&mut self, shard: u32) {
+        let closing =
+            self.replication.primary(shard).filter(|p| matches!(p.phase, Phase::Closing(Step::Cells(_) | Step::Settling)));
+        if closing.is_some() {
+            self.enter(shard, Phase::Closing(Step::Cells(Self::beginning_of(shard))));
+        }
+    }
+
+    fn ask_heir(&mut self, shard: u32) -> bool {
+        let Some(Role::Primary(primary)) = self.replication.shards.get(&shard).map(|s| &s.role) else { return false };
+        let heir = self.replication.map.as_ref().and_then(|map| map.shard(shard).heir);
+        let (Some(heir), reign) = (heir, primary.reign) else { return false };
+        self.enter(shard, Phase::Closing(Step::Asked));
+        self.tell(heir, Message::Plain(Entry::new(What::Ask, shard, reign)));
+        true
+    }
+
+    /// A follower has answered the last question: if it is the heir, the shard is its own.
+    pub(super) fn heir_has_all(&mut self, shard: u32, member: MemberId) {
+        let heir = self.replication.map.as_ref().and_then(|map| map.shard(shard).heir);
+        let Some(primary) = self.replication.primary(shard) else { return };
+        if heir == Some(member) && primary.phase == Phase::Closing(Step::Asked) {
+            let reign = primary.reign;
+            primary.phase = Phase::Closing(Step::Done);
+            self.store.cluster().wish(Wanted::HandedOver { shard, reign });
+        }
+    }
+}

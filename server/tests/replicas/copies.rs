@@ -1,0 +1,77 @@
+//! What copies hold.
+
+use crate::board::{Cluster, put_soon};
+use sidewire_common::layout::ack::Outcome;
+use sidewire_common::layout::record::Kind;
+use sidewire_common::layout::request::{Condition, Operation, Request};
+
+const KEYS: u32 = 1500;
+
+fn key(n: u32) -> Vec<u8> {
+    format!("key-{n}").into_bytes()
+}
+
+/// Before a write is acked every copy has it, under the same version.
+#[test]
+fn an_acked_write_is_in_every_copy() {
+    let cluster = Cluster::start(&[1, 1, 2], 3);
+    cluster.fill(2);
+    cluster.fill(3);
+    let mut client = cluster.client(1);
+    for n in 0..40 {
+        let ack = client.put(&key(n), format!("value {n}").as_bytes(), Condition::None);
+        assert_eq!(ack.outcome, Outcome::Done);
+        for member in [2, 3] {
+            let item = cluster.content(member).remove(&key(n)).expect("the copy has what was acked");
+            assert_eq!((item.version.raw(), item.value.unwrap()), (ack.figures[0], format!("value {n}").into_bytes()));
+        }
+    }
+    let request = Request::new(Operation::Delete, client.next());
+    assert_eq!(client.ask(request, &key(3), b"").outcome, Outcome::Done);
+    assert!(!cluster.content(2).contains_key(&key(3)) && !cluster.content(3).contains_key(&key(3)));
+    cluster.stop();
+}
+
+/// A copy that begins empty ends up with the same, while keys are written, replaced and deleted.
+#[test]
+fn a_copy_is_filled_while_writes_go_on() {
+    let cluster = Cluster::start(&[1, 2], 2);
+    let mut client = cluster.client(1);
+    for n in 0..KEYS {
+        put_soon(&mut client, &key(n), &vec![n as u8; (n % 700) as usize]);
+    }
+    assert_eq!(client.create(Kind::Counter, b"count").outcome, Outcome::Done);
+    assert_eq!(client.create(Kind::Lock, b"lock").outcome, Outcome::Done);
+    std::thread::scope(|scope| {
+        scope.spawn(|| cluster.fill(2));
+        for n in 0..KEYS {
+            client.line = client.sequence + 1;
+            match n % 3 {
+                0 => drop(put_soon(&mut client, &key(n), b"later")),
+                1 => {
+                    let request = Request::new(Operation::Delete, client.next());
+                    assert_eq!(client.ask(request, &key(n), b"").outcome, Outcome::Done);
+                }
+                _ => drop(put_soon(&mut client, &key(KEYS + n), b"another")),
+            }
+        }
+    });
+    assert_eq!(cluster.content(1).len() as u32, KEYS + 2);
+    cluster.same(1, 2);
+    cluster.stop();
+}
+
+/// A copy that cannot be reached leaves by the map, and writes go on; when it is back it is filled anew.
+#[test]
+fn a_copy_that_does_not_follow_leaves_and_comes_back() {
+    let cluster = Cluster::start(&[1, 1], 2);
+    cluster.fill(2);
+    let mut client = cluster.client(1);
+    assert_eq!(client.put(b"before", b"1", Condition::None).outcome, Outcome::Done);
+    // The other server's worker ends: its links break and no new one can be made.
+    cluster.board.cut(2, true);
+    cluster.servers[1].workers.stop();
+    assert_eq!(client.put(b"meanwhile", b"2", Condition::None).outcome, Outcome::Done);
+    cluster.until("it has left", |map| map.shards.iter().any(|shard| shard.in_sync.len() == 1));
+    cluster.stop();
+}
