@@ -168,13 +168,14 @@ fn name_heir(shard: &mut Assignment, wanted: &[MemberId], budget: &mut Budget) {
     let (Some(primary), Some(&first)) = (shard.primary(), wanted.first()) else { return };
     if first == primary {
         shard.heir = None;
-    } else if shard.heir.is_some_and(|heir| heir != first) && shard.backups().contains(&first) {
-        shard.heir = Some(first);
-    } else if shard.heir.is_none()
-        && shard.waits_for.is_none()
-        && shard.backups().contains(&first)
-        && budget.may_hand_over(primary)
-    {
+        return;
+    }
+    // Another heir than was named costs no further hand-over.
+    let may = match shard.heir {
+        Some(heir) => heir != first,
+        None => shard.waits_for.is_none() && budget.may_hand_over(primary),
+    };
+    if shard.backups().contains(&first) && may {
         shard.heir = Some(first);
     }
 }

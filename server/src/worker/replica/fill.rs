@@ -66,7 +66,11 @@ impl Worker {
             }
             work.extend(primary.fills.iter().map(|(&member, &fill)| (number, member, fill)));
         }
-        work.into_iter().fold(false, |any, (shard, member, fill)| self.move_fill(shard, member, fill) || any)
+        let mut any = false;
+        for (shard, member, fill) in work {
+            any |= self.move_fill(shard, member, fill);
+        }
+        any
     }
 
     fn move_fill(&mut self, shard: u32, member: MemberId, fill: Fill) -> bool {

@@ -88,7 +88,11 @@ impl Worker {
     pub(super) fn take_waiting(&mut self) -> bool {
         let waiting: Vec<EndpointId> =
             self.replication.peers.iter().filter(|(_, p)| !p.waiting.is_empty()).map(|(&e, _)| e).collect();
-        waiting.into_iter().fold(false, |any, endpoint| self.take_entries(endpoint) || any)
+        let mut any = false;
+        for endpoint in waiting {
+            any |= self.take_entries(endpoint);
+        }
+        any
     }
 
     fn take_entries(&mut self, endpoint: EndpointId) -> bool {

@@ -5,6 +5,9 @@ use super::super::poll_loop::Worker;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::record::{HEADER_BYTES, Header};
 
+/// A key that was come by, its hash, and its record's header.
+pub(super) type Walked = (KeyHash, Vec<u8>, Header);
+
 /// Buckets emptied in one turn.
 const BUCKETS_PER_TURN: usize = 64;
 
@@ -15,7 +18,7 @@ impl Worker {
     }
 
     /// Keys of the bucket at a position, and the position after it; `None` behind the shard's end.
-    pub(super) fn keys_at(&mut self, at: ScanCursor) -> (Vec<(KeyHash, Vec<u8>, Header)>, Option<ScanCursor>) {
+    pub(super) fn keys_at(&mut self, at: ScanCursor) -> (Vec<Walked>, Option<ScanCursor>) {
         let mut keys = Vec::new();
         for place in self.records_at(at) {
             let mut head = [0; HEADER_BYTES];
