@@ -1,6 +1,7 @@
 //! Attaching: the server's terms, each checked, and its regions made reachable.
 
 use crate::attached::{Attached, Terms};
+use crate::cluster::Membership;
 use crate::control::{CALL_LIMIT, Control, ControlError, Failure};
 use crate::error::Error;
 use crate::regions::RegionTable;
@@ -36,7 +37,12 @@ pub(crate) struct Wishes {
 ///
 /// # Errors
 /// When the server cannot be reached, refuses, or tells what cannot be right; or its fabric cannot be had here.
-pub(crate) fn attach(control: &Control, wishes: &Wishes, limit: Duration) -> Result<Attached, Error> {
+pub(crate) fn attach(
+    control: &Control,
+    wishes: &Wishes,
+    membership: Option<&Membership>,
+    limit: Duration,
+) -> Result<Attached, Error> {
     let server = control.address().as_str();
     let client = ClientId::random();
     let sent = BootInstant::now();
@@ -44,7 +50,8 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes, limit: Duration) -> Res
     let reply = control.attach(limit, request(client, wishes)).map_err(|e| refused(e, server))?;
     let received = BootInstant::now();
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
-    let result = adopt(control, wishes, client, &reply, received, left()).and_then(|attached| {
+    let result = is_member(membership, &reply, server).and_then(|()| adopt(control, wishes, client, &reply, received, left()));
+    let result = result.and_then(|attached| {
         attached.lease.renewed(sent, attached.terms.lease);
         if attached.lease.valid_at(BootInstant::now()) {
             Ok(attached)
@@ -57,12 +64,23 @@ pub(crate) fn attach(control: &Control, wishes: &Wishes, limit: Duration) -> Res
         Ok(attached) => attached,
         Err(error) => {
             let request = v1::DetachRequest { client_id: client.to_bytes().to_vec(), incarnation: reply.incarnation };
-            control.detach_later(request);
+            control.detach(request, drop);
             return Err(error);
         }
     };
     attached.clock.told(reply.clock_ms, reply.clock_error_ms, sent, received, attached.terms.lease);
     Ok(attached)
+}
+
+/// Whoever answers at a member's address may be another life of the server, or another server.
+fn is_member(membership: Option<&Membership>, reply: &v1::AttachReply, server: &str) -> Result<(), Error> {
+    let Some(membership) = membership else { return Ok(()) };
+    let gone = |reason: String| Err(Error::ServerGone { server: server.into(), reason });
+    match membership.incarnation {
+        Some(life) if life.0 != reply.incarnation => gone(format!("member {} is in another life there", membership.id)),
+        _ if membership.hash_seed != reply.hash_seed => gone("the server there hashes keys unlike its cluster".into()),
+        _ => Ok(()),
+    }
 }
 
 fn refused(error: ControlError, server: &str) -> Error {

@@ -1,21 +1,22 @@
-//! A client: one process's attachment to one server.
+//! A client: one process's attachments to one server or to the servers of a cluster.
 
 use crate::address::Address;
 use crate::admin::Admin;
 use crate::async_client::AsyncClient;
 use crate::attach::{self, Wishes};
-use crate::control::Plane;
+use crate::cluster::{Manner, Members};
+use crate::control::{Background, Control, Plane};
 use crate::error::Error;
-use crate::heartbeat::{self, Heartbeat};
+use crate::server::{Server, end_all};
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::stats::ClientStats;
-use parking_lot::Mutex;
+use crate::stats::{AllStats, ClientStats};
 use sidewire_common::clock::BootInstant;
+use sidewire_common::cluster::{ClusterMap, MemberId};
 use sidewire_common::fabric::{AtomicExecutor, FabricKind};
 use sidewire_common::id::Incarnation;
 use sidewire_common::limits::DEADLINE_MS_DEFAULT;
-use sidewire_proto::v1;
+use sidewire_proto::cluster_map;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,23 +162,69 @@ impl ClientBuilder {
         let program = self.program.unwrap_or_else(executable_name);
         let wishes =
             Wishes { fabric: self.fabric, device: self.device, program, location_cache_entries: self.location_cache_entries };
+        let manner = Manner { plane, wishes, deadline: self.deadline, spin: self.spin, stats: Arc::default() };
         let started = BootInstant::now();
+        let left = || self.deadline.saturating_sub(BootInstant::now().since(started));
         let mut last = Error::Address { address: String::new(), reason: "no server was named".into() };
         let mut untried = controls.len() as u32;
-        for control in controls {
+        for control in &controls {
             // One that does not answer leaves time for the others.
-            let limit = self.deadline.saturating_sub(BootInstant::now().since(started)) / untried;
+            let limit = left() / untried;
             untried -= 1;
-            match attach::attach(&control, &wishes, limit) {
-                Ok(attached) => {
-                    let shared = Arc::new(Shared::new(control, wishes, self.deadline, self.spin, Arc::new(attached)));
-                    return Client::begin(shared, self.deadline.saturating_sub(BootInstant::now().since(started)));
+            let begun = match control.map(limit) {
+                Ok(None) => alone(control.clone(), &manner, limit).map(Reach::Alone),
+                Ok(Some(told)) => {
+                    let wrong = |e| Error::Layout { reason: format!("the map of the cluster: {e}") };
+                    let map = cluster_map::from_wire(told).map_err(wrong)?;
+                    cluster(map, &manner, &controls, control, left()).map(Reach::Cluster)
                 }
+                Err(error) => Err(error.into_error(control.name())),
+            };
+            match begun {
+                Ok(reach) => return Ok(Client::of(reach, manner)),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
+}
+
+/// Attaches to a server that runs alone.
+fn alone(control: Control, manner: &Manner, limit: Duration) -> Result<Arc<Server>, Error> {
+    let started = BootInstant::now();
+    let attached = attach::attach(&control, &manner.wishes, None, limit)?;
+    let shared = Arc::new(Shared::new(control, manner, Some(attached), None));
+    Server::begin(shared, limit.saturating_sub(BootInstant::now().since(started)))
+}
+
+/// Attaches to the first member that can be had: the one that told the map before all others.
+fn cluster(
+    map: ClusterMap,
+    manner: &Manner,
+    seeds: &[Control],
+    told_by: &Control,
+    limit: Duration,
+) -> Result<Arc<Members>, Error> {
+    let started = BootInstant::now();
+    let mut ids: Vec<MemberId> = map.members.keys().copied().collect();
+    ids.sort_by_key(|id| map.members[id].address != told_by.name());
+    let mut last = Error::Control { server: told_by.name().into(), reason: "the cluster has no members yet".into() };
+    let members = Members::new(map, manner.clone(), seeds.to_vec());
+    let mut untried = ids.len() as u32;
+    for id in ids {
+        let left = limit.saturating_sub(BootInstant::now().since(started)) / untried;
+        untried -= 1;
+        let membership = members.membership(id);
+        let joined = members.control(id).and_then(|control| attach::attach(&control, &manner.wishes, membership.as_ref(), left));
+        match joined.and_then(|attached| members.joined(id, attached, left)) {
+            Ok(()) => {
+                manner.plane.watch(Arc::downgrade(&members));
+                return Ok(members);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn executable_name() -> String {
@@ -186,33 +233,55 @@ fn executable_name() -> String {
     name.map_or_else(|| "unknown".into(), |n| n.to_string_lossy().into_owned())
 }
 
-/// The attachment's owner: when the last handle or session is gone, the client detaches.
-#[derive(Debug)]
+/// What a client reaches.
+pub(crate) enum Reach {
+    /// A server that runs alone.
+    Alone(Arc<Server>),
+    /// The members of a cluster.
+    Cluster(Arc<Members>),
+}
+
+/// The attachments' owner: when the last handle or session is gone, the client detaches.
 pub(crate) struct Inner {
-    pub shared: Arc<Shared>,
-    heartbeat: Mutex<Option<Heartbeat>>,
+    pub reach: Reach,
+    pub deadline: Duration,
+    pub spin: Duration,
+    pub stats: Arc<AllStats>,
+    plane: Plane,
 }
 
 impl Inner {
-    /// Ends the heartbeat and detaches, once.
+    /// The servers that are in use.
+    fn servers(&self) -> Vec<Arc<Server>> {
+        match &self.reach {
+            Reach::Alone(server) => vec![Arc::clone(server)],
+            Reach::Cluster(members) => members.all(),
+        }
+    }
+
+    /// The server alone, or the first member that is attached, else the first that ever was.
+    fn first(&self) -> Option<Arc<Server>> {
+        let servers = self.servers();
+        let attached = servers.iter().find(|server| server.shared.is_attached());
+        attached.or_else(|| servers.iter().find(|server| server.shared.attached().is_some())).cloned()
+    }
+
+    /// Runtime of the control planes, for work in the background.
+    pub fn runtime(&self) -> &Arc<Background> {
+        self.plane.runtime()
+    }
+
+    /// Its servers' addresses, for people.
+    pub fn name(&self) -> String {
+        self.servers().iter().map(|server| server.shared.server().to_owned()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Ends the heartbeats and detaches, once.
     fn end(&self) -> Result<(), Error> {
-        let Some(heartbeat) = self.heartbeat.lock().take() else { return Ok(()) };
-        let started = BootInstant::now();
-        let limit = DETACH_LIMIT.min(self.shared.deadline);
-        self.shared.stop();
-        let attached = self.shared.attached();
-        // Before the heartbeat's endpoint goes: the server takes a farewell for what it is.
-        let detached = if attached.has_ended() {
-            Ok(())
-        } else {
-            let (client_id, incarnation) = (attached.terms.client.to_bytes().to_vec(), attached.terms.incarnation.0);
-            let request = v1::DetachRequest { client_id, incarnation };
-            self.shared.control.detach(limit, request).map_err(|e| e.into_error(self.shared.server()))
-        };
-        self.shared.ended("the client has detached");
-        self.shared.wake_heartbeat();
-        heartbeat.end(limit.saturating_sub(BootInstant::now().since(started)));
-        detached
+        if let Reach::Cluster(members) = &self.reach {
+            members.stop();
+        }
+        end_all(&self.servers(), DETACH_LIMIT.min(self.deadline))
     }
 }
 
@@ -224,14 +293,20 @@ impl Drop for Inner {
     }
 }
 
-/// One process's attachment to one server; its clones share it.
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("servers", &self.servers()).finish_non_exhaustive()
+    }
+}
+
+/// One process's attachments to a server, or to the servers of a cluster; its clones share them.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
 }
 
 impl Client {
-    /// Attaches to the first server of `servers` that answers.
+    /// Attaches to the first server of `servers` that answers, and to its cluster if it is in one.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect`], of the last one tried.
@@ -239,12 +314,9 @@ impl Client {
         Self::builder().servers(servers).connect()
     }
 
-    /// Starts the heartbeat of an attachment.
-    pub(crate) fn begin(shared: Arc<Shared>, limit: Duration) -> Result<Self, Error> {
-        let inner = Arc::new(Inner { shared: Arc::clone(&shared), heartbeat: Mutex::new(None) });
-        let heartbeat = heartbeat::start(shared, limit)?;
-        *inner.heartbeat.lock() = Some(heartbeat);
-        Ok(Self { inner })
+    fn of(reach: Reach, manner: Manner) -> Self {
+        let Manner { plane, deadline, spin, stats, .. } = manner;
+        Self { inner: Arc::new(Inner { reach, deadline, spin, stats, plane }) }
     }
 
     /// A client to be configured.
@@ -272,29 +344,27 @@ impl Client {
     /// Sums over all sessions, ended ones included.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
-        self.inner.shared.stats.sum()
+        self.inner.stats.sum()
     }
 
-    /// What the client is attached to.
+    /// What the client is attached to: the server, or the first member of the cluster.
     #[must_use]
     pub fn attachment(&self) -> Attachment {
-        let attached = self.inner.shared.attached();
-        let (terms, info) = (&attached.terms, attached.fabric.info());
-        Attachment {
-            server: self.inner.shared.server().into(),
-            fabric: info.kind,
-            device: info.device.clone(),
-            gid: info.gid.clone(),
-            gid_index: info.gid_index,
-            read_depth: info.read_depth,
-            mtu_bytes: info.mtu_bytes,
-            atomics: terms.atomics,
-            incarnation: terms.incarnation,
-            lease: terms.lease,
-            holder_id: terms.holder_id,
-            worker_count: terms.worker_count,
-            value_bytes_max: terms.value_bytes_max as u64,
-            epoch: attached.gate.current(),
+        self.inner.first().and_then(|server| attachment(&server)).expect("a client begins with an attachment")
+    }
+
+    /// What the client is attached to by now: each member of the cluster that somebody has needed.
+    #[must_use]
+    pub fn attachments(&self) -> Vec<Attachment> {
+        self.inner.servers().iter().filter(|server| server.shared.is_attached()).filter_map(|server| attachment(server)).collect()
+    }
+
+    /// The epoch of the cluster's map by which operations begin now; `None` when the server runs alone.
+    #[must_use]
+    pub fn map_epoch(&self) -> Option<u32> {
+        match &self.inner.reach {
+            Reach::Alone(_) => None,
+            Reach::Cluster(members) => Some(members.map.epoch()),
         }
     }
 
@@ -303,24 +373,26 @@ impl Client {
     /// # Errors
     /// [`Error::Deadline`] when none is.
     pub fn beat(&self, limit: Duration) -> Result<(), Error> {
-        let shared = &self.inner.shared;
         let started = BootInstant::now();
-        let before = shared.beats_answered();
-        shared.suspect();
-        while BootInstant::now().since(started) < limit {
-            if shared.beats_answered() > before {
-                return Ok(());
+        if let Some(server) = self.inner.first() {
+            let before = server.shared.beats_answered();
+            server.shared.suspect();
+            while BootInstant::now().since(started) < limit {
+                if server.shared.beats_answered() > before {
+                    return Ok(());
+                }
+                sidewire_common::host::sleep(BEAT_PAUSE);
             }
-            sidewire_common::host::sleep(BEAT_PAUSE);
         }
         let seen = "no heartbeat was answered".into();
         Err(Error::Deadline { operation: "heartbeat", after: limit, seen })
     }
 
-    /// The server's administration, with this client's deadline.
+    /// The administration of the server, or of the first member of the cluster, with this client's deadline.
     #[must_use]
     pub fn admin(&self) -> Admin {
-        Admin::of(self.inner.shared.control.clone(), self.inner.shared.deadline)
+        let server = self.inner.first().expect("a client begins with an attachment");
+        Admin::of(server.shared.control.clone(), self.inner.deadline)
     }
 
     /// Gives back all that the client holds at the server. Dropping the last clone does the same, best effort.
@@ -330,4 +402,25 @@ impl Client {
     pub fn detach(self) -> Result<(), Error> {
         self.inner.end()
     }
+}
+
+fn attachment(server: &Server) -> Option<Attachment> {
+    let attached = server.shared.attached()?;
+    let (terms, info) = (&attached.terms, attached.fabric.info());
+    Some(Attachment {
+        server: server.shared.server().into(),
+        fabric: info.kind,
+        device: info.device.clone(),
+        gid: info.gid.clone(),
+        gid_index: info.gid_index,
+        read_depth: info.read_depth,
+        mtu_bytes: info.mtu_bytes,
+        atomics: terms.atomics,
+        incarnation: terms.incarnation,
+        lease: terms.lease,
+        holder_id: terms.holder_id,
+        worker_count: terms.worker_count,
+        value_bytes_max: terms.value_bytes_max as u64,
+        epoch: attached.gate.current(),
+    })
 }

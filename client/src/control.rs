@@ -6,7 +6,9 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `plane` | the runtime of a client, and the way from it to each server |
+//! | `cluster` | the calls that are about the cluster's map |
 
+mod cluster;
 mod plane;
 
 pub(crate) use plane::{Background, Plane};
@@ -131,10 +133,18 @@ impl Control {
         limit: Duration,
         call: impl Future<Output = Result<Response<T>, Status>> + Send + 'static,
     ) -> Result<T, ControlError> {
+        self.wait(limit, async move { call.await.map(Response::into_inner) })
+    }
+
+    fn wait<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<T, ControlError> {
         let (told, answer) = mpsc::sync_channel(1);
         self.runtime.spawn(async move {
             let result = match tokio::time::timeout(limit, call).await {
-                Ok(result) => result.map(Response::into_inner),
+                Ok(result) => result,
                 Err(_) => Err(Status::deadline_exceeded(format!("no answer within {limit:?}"))),
             };
             // The caller always waits; it is gone only if its thread has died.
@@ -150,13 +160,14 @@ impl Control {
     /// thread.
     fn ask<T: Send + 'static>(
         &self,
+        limit: Duration,
         told: impl FnOnce(Result<T, ControlError>) + Send + 'static,
         call: impl Future<Output = Result<Response<T>, Status>> + Send + 'static,
     ) {
         self.runtime.spawn(async move {
-            told(match tokio::time::timeout(CALL_LIMIT, call).await {
+            told(match tokio::time::timeout(limit, call).await {
                 Ok(answer) => answer.map(Response::into_inner).map_err(ControlError::from),
-                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {CALL_LIMIT:?}")).into()),
+                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {limit:?}")).into()),
             });
         });
     }
@@ -209,7 +220,7 @@ impl Control {
             return self.ask_direct(direct, told, |direct, server| direct.regions(server, CALL_LIMIT, request));
         }
         let mut client = self.session();
-        self.ask(told, async move { client.regions(request).await });
+        self.ask(CALL_LIMIT, told, async move { client.regions(request).await });
     }
 
     /// Ends one session, without waiting for the answer.
@@ -219,27 +230,18 @@ impl Control {
             return self.ask_direct(direct, drop, |direct, server| direct.close_session(server, CALL_LIMIT, request));
         }
         let mut client = self.session();
-        self.ask(drop, async move { client.close_session(request).await });
+        self.ask(CALL_LIMIT, drop, async move { client.close_session(request).await });
     }
 
-    /// Ends the client, without waiting for the answer.
-    pub fn detach_later(&self, request: v1::DetachRequest) {
+    /// Ends the client, without waiting: `told` is called with the answer, on another thread.
+    pub fn detach(&self, request: v1::DetachRequest, told: impl FnOnce(Result<(), ControlError>) + Send + 'static) {
+        let told = move |reply: Result<v1::DetachReply, ControlError>| told(reply.map(|_| ()));
         #[cfg(feature = "sim")]
         if let Some(direct) = &self.direct {
-            return self.ask_direct(direct, drop, |direct, server| direct.detach(server, CALL_LIMIT, request));
+            return self.ask_direct(direct, told, |direct, server| direct.detach(server, CALL_LIMIT, request));
         }
         let mut client = self.session();
-        self.ask(drop, async move { client.detach(request).await });
-    }
-
-    /// Ends the client.
-    pub fn detach(&self, limit: Duration, request: v1::DetachRequest) -> Result<(), ControlError> {
-        #[cfg(feature = "sim")]
-        if let Some(direct) = &self.direct {
-            return Ok(direct.detach(self.name(), limit.min(CALL_LIMIT), request).map(|_| ())?);
-        }
-        let mut client = self.session();
-        self.call(limit, async move { client.detach(request).await }).map(|_| ())
+        self.ask(CALL_LIMIT, told, async move { client.detach(request).await });
     }
 }
 

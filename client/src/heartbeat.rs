@@ -64,7 +64,7 @@ impl Heartbeat {
     }
 }
 
-/// Starts the thread and waits until its endpoint is connected.
+/// Starts the thread and waits until its endpoint is connected; if nothing is attached yet, it attaches in the background.
 ///
 /// # Errors
 /// When the endpoint cannot be had within `limit`.
@@ -72,11 +72,15 @@ pub(crate) fn start(shared: Arc<Shared>, limit: Duration) -> Result<Heartbeat, E
     let (told, first) = bounded(1);
     let (running, runs) = bounded(1);
     let server = shared.server().to_owned();
+    let is_attached = shared.is_attached();
     let thread = host::spawn("sidewire-beat", move || {
         run(&shared, &told, limit);
         drop(running);
     });
     let thread = thread.map_err(|e| Error::Control { server, reason: format!("no thread for the heartbeat: {e}") })?;
+    if !is_attached {
+        return Ok(Heartbeat { thread, runs });
+    }
     match host::receive(&first) {
         Ok(Ok(())) => Ok(Heartbeat { thread, runs }),
         Ok(Err(error)) => Err(error),
@@ -87,8 +91,12 @@ pub(crate) fn start(shared: Arc<Shared>, limit: Duration) -> Result<Heartbeat, E
 fn run(shared: &Shared, told: &Sender<Result<(), Error>>, limit: Duration) {
     let mut first = Some(told);
     while !shared.is_stopping() {
-        let attached = shared.attached();
-        let reason = match Beater::new(shared, Arc::clone(&attached)) {
+        let Some(attached) = shared.attached() else {
+            first = None;
+            attach_anew(shared);
+            continue;
+        };
+        let reason = match Beater::new(shared, attached) {
             Ok(mut beater) => {
                 let opened = beater.open(shared, if first.is_some() { limit } else { shared.deadline });
                 if let Some(told) = first.take() {
@@ -124,7 +132,7 @@ fn attach_anew(shared: &Shared) {
         if shared.is_stopping() {
             return;
         }
-        match attach::attach(&shared.control, &shared.wishes, CALL_LIMIT) {
+        match attach::attach(&shared.control, &shared.wishes, shared.membership.as_ref(), CALL_LIMIT) {
             Ok(attached) => {
                 tracing::info!(server = shared.server(), incarnation = %attached.terms.incarnation, "attached anew");
                 shared.attached_anew(Arc::new(attached));
@@ -300,7 +308,8 @@ impl Beater {
             incarnation: self.attached.terms.incarnation,
             number: self.number,
             layout_epoch: self.attached.gate.reached(),
-            map_epoch: 0,
+            // Operations that begin from here on go by this map.
+            map_epoch: shared.membership.as_ref().map_or(0, |membership| membership.map.epoch()),
             stats: shared.stats.sum().for_beat(),
         };
         self.acknowledged = beat.layout_epoch;
@@ -374,6 +383,12 @@ impl Beater {
                 self.renew(&answer, received);
                 shared.beat_answered();
             }
+        }
+        if let Some(membership) = &shared.membership
+            && answer.map_epoch > membership.map.epoch()
+            && let Some(members) = membership.members.upgrade()
+        {
+            members.refresh(answer.map_epoch, Some(membership.id));
         }
         if answer.layout_epoch > self.attached.gate.current() {
             self.ask_regions(shared);

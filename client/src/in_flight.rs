@@ -2,9 +2,12 @@
 
 use crate::error::Error;
 use crate::op::{Counter, Done, Get, Lock, ReadTag, WriteOp};
+use crate::route::{Wander, Way};
 use crate::slab::{Slab, SlabKey};
 use sidewire_common::clock::BootInstant;
+use sidewire_common::cluster::Reign;
 use sidewire_common::key::KeyHash;
+use sidewire_common::layout::ack::Ack;
 use sidewire_common::layout::request::Request;
 use sidewire_common::memory::Buffer;
 use std::time::Duration;
@@ -40,6 +43,38 @@ impl Machine {
         matches!(self, Self::Get(_) | Self::Counter(_) | Self::Lock(_))
     }
 
+    /// Whether it may begin anew elsewhere: nothing that it has posted changes anything.
+    pub fn may_leave(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::Write(_) => true,
+            Self::Counter(m) => !m.may_have_counted(),
+            Self::Lock(m) => m.may_leave(),
+            Self::Raw(_) => false,
+        }
+    }
+
+    /// Whether it cannot be sent without the bytes that it began with.
+    pub fn needs_image(&self) -> bool {
+        matches!(self, Self::Write(_))
+    }
+
+    /// Bytes of the value that it writes.
+    pub fn value_bytes(&self) -> usize {
+        match self {
+            Self::Write(m) => m.value_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// How it has ended, by an ack that came over another way.
+    pub fn settled(&self, ack: &Ack) -> Result<Done, Error> {
+        match self {
+            Self::Write(m) => m.settled(ack),
+            Self::Counter(m) => m.settled(ack),
+            _ => Err(Error::Indeterminate { operation: self.name() }),
+        }
+    }
+
     /// What it waits for, for people.
     pub fn seen(&self) -> String {
         match self {
@@ -57,8 +92,8 @@ impl Machine {
 pub(crate) enum Sink {
     /// A call waits for it.
     Call,
-    /// It was submitted and will be polled for.
-    Submitted,
+    /// It was submitted under this name and will be polled for.
+    Submitted(u64),
     /// Nobody: its deadline has passed.
     Nobody,
 }
@@ -68,6 +103,8 @@ pub(crate) struct Op {
     pub machine: Machine,
     pub key: Vec<u8>,
     pub hash: KeyHash,
+    /// The reign of its shard by which it began here; 0 when the server is alone.
+    pub reign: Reign,
     /// The epoch it is pinned to, if it is.
     pub pinned: Option<u64>,
     /// Posted work that has not ended; the slot is kept until it has.
@@ -93,6 +130,8 @@ pub(crate) struct Op {
     pub paused: bool,
     /// Nobody waits for it, and yet it must run to its end.
     pub must_run: bool,
+    /// Its way from server to server, if it had to leave one.
+    pub wander: Option<Box<Wander>>,
     pub result: Option<Result<Done, Error>>,
 }
 
@@ -103,6 +142,7 @@ impl Op {
             machine: Machine::Get(Get::default()),
             key: Vec::new(),
             hash: KeyHash::from_raw(0),
+            reign: 0,
             pinned: None,
             posted: 0,
             request: None,
@@ -117,16 +157,18 @@ impl Op {
             restart: false,
             paused: false,
             must_run: false,
+            wander: None,
             result: None,
         }
     }
 
     /// Makes the slot that of a new operation.
     #[inline]
-    pub fn begin(&mut self, key: &[u8], hash: KeyHash, deadline: Duration, sink: Sink) {
+    pub fn begin(&mut self, key: &[u8], way: Way, deadline: Duration, sink: Sink) {
         self.key.clear();
         self.key.extend_from_slice(key);
-        self.hash = hash;
+        self.hash = way.hash;
+        self.reign = way.reign;
         self.pinned = None;
         self.posted = 0;
         self.request = None;
@@ -141,13 +183,14 @@ impl Op {
         self.restart = false;
         self.paused = false;
         self.must_run = false;
+        self.wander = None;
         self.result = None;
     }
 
     /// Whether it has brought a result.
     #[inline]
     pub fn has_ended(&self) -> bool {
-        self.result.is_some() || self.sink == Sink::Nobody
+        self.result.is_some() || matches!(self.sink, Sink::Nobody)
     }
 }
 

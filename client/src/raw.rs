@@ -50,7 +50,8 @@ impl<'a> RawFabric<'a> {
     /// When the fabric fails or the deadline passes, or that many reads do not fit an endpoint.
     pub fn read_chain(&self, bytes: usize, count: usize) -> Result<(), Error> {
         let core = self.session.core();
-        let mut driver = core.driver.borrow_mut();
+        let mut router = core.router.borrow_mut();
+        let driver = router.first_driver()?;
         let name = driver.begin_raw_reads(bytes, count, core.deadline(), || self.next_step())?;
         ended(driver.run(name))
     }
@@ -61,7 +62,7 @@ impl<'a> RawFabric<'a> {
     /// When the fabric fails or the deadline passes, or the ring is shorter.
     pub fn write(&self, bytes: usize) -> Result<(), Error> {
         let core = self.session.core();
-        ended(core.driver.borrow_mut().run_raw_write(bytes, core.deadline()))
+        ended(core.router.borrow_mut().first_driver()?.run_raw_write(bytes, core.deadline()))
     }
 
     /// One request of this many bytes (at least 64) and its ack. The request asks after sequence 0, which no write
@@ -72,7 +73,7 @@ impl<'a> RawFabric<'a> {
     /// When the fabric fails or the deadline passes.
     pub fn write_imm_ack(&self, bytes: usize) -> Result<(), Error> {
         let core = self.session.core();
-        ended(core.driver.borrow_mut().run_raw_request(bytes, core.deadline()))
+        ended(core.router.borrow_mut().first_driver()?.run_raw_request(bytes, core.deadline()))
     }
 
     /// One fetch-and-add of 1 on a scratch counter.
@@ -98,7 +99,7 @@ impl<'a> RawFabric<'a> {
     /// When the session has no connection to break.
     pub fn break_reads(&self) -> Result<Error, Error> {
         let core = self.session.core();
-        core.driver.borrow_mut().run_bad_read(core.deadline())
+        core.router.borrow_mut().first_driver()?.run_bad_read(core.deadline())
     }
 
     /// Breaks the write connection to the first worker as a wrong key would, whatever is in flight on it: a Write to
@@ -109,7 +110,7 @@ impl<'a> RawFabric<'a> {
     /// When the session has no connection to break.
     pub fn break_writes(&self) -> Result<Error, Error> {
         let core = self.session.core();
-        core.driver.borrow_mut().run_bad_write(core.deadline())
+        core.router.borrow_mut().first_driver()?.run_bad_write(core.deadline())
     }
 
     fn atomic(&self, add: bool) -> Result<(), Error> {
@@ -118,7 +119,8 @@ impl<'a> RawFabric<'a> {
             self.session.add(SCRATCH, 0)?;
         }
         let core = self.session.core();
-        let mut driver = core.driver.borrow_mut();
+        let mut router = core.router.borrow_mut();
+        let driver = router.first_driver()?;
         let cell = match self.cell.get() {
             Some(cell) => cell,
             None => driver.known_counter_cell(SCRATCH).ok_or(Error::NotFound)?,

@@ -1,7 +1,6 @@
-//! A session: one thread's endpoints to one server.
+//! A session: one thread's endpoints to the servers.
 
 use crate::client::Inner;
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
 use crate::lock_guard::{LockGuard, LockView};
@@ -9,6 +8,7 @@ use crate::op::{Counter, CounterGoal, Done, Found, Lock, LockGoal, Record, check
 use crate::pipeline::{Operation, OperationId, Outcome};
 use crate::raw::RawFabric;
 use crate::retry::Backoff;
+use crate::route::Router;
 use crate::stats::ClientStats;
 use crate::value::Value;
 use crate::write::{Write, WriteOptions};
@@ -29,11 +29,11 @@ const MULTI_GET_MAX: usize = 1024;
 
 /// What a session's handles share; all of them belong to one thread.
 pub(crate) struct Core {
-    pub driver: RefCell<Driver>,
+    pub router: RefCell<Router>,
     deadline: Cell<Duration>,
 }
 
-/// One thread's endpoints to the server. Every call ends within the session's deadline.
+/// One thread's endpoints to the server, or to all servers of a cluster. Every call ends within the session's deadline.
 pub struct Session {
     core: Rc<Core>,
 }
@@ -59,22 +59,22 @@ impl Core {
     /// As `run`, with a deadline of its own.
     #[inline]
     pub fn run_within(&self, machine: Machine, key: &[u8], deadline: Duration) -> Result<Done, Error> {
-        let mut driver = self.driver.borrow_mut();
-        let name = driver.begin(machine, key, deadline, Sink::Call)?;
-        driver.run(name)
+        let mut router = self.router.borrow_mut();
+        let name = router.begin(machine, key, deadline, Sink::Call)?;
+        router.run(name)
     }
 
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        let mut driver = self.driver.borrow_mut();
-        let name = driver.begin_get(key, self.deadline.get(), Sink::Call)?;
-        found(driver.run(name)?)
+        let mut router = self.router.borrow_mut();
+        let name = router.begin_get(key, self.deadline.get(), Sink::Call)?;
+        found(router.run(name)?)
     }
 
     fn write(&self, key: &[u8], write: &WriteSpec<'_>) -> Result<Done, Error> {
-        let mut driver = self.driver.borrow_mut();
-        let name = driver.begin_write(key, write, self.deadline.get(), Sink::Call)?;
-        driver.run(name)
+        let mut router = self.router.borrow_mut();
+        let name = router.begin_write(key, write, self.deadline.get(), Sink::Call)?;
+        router.run(name)
     }
 }
 
@@ -117,7 +117,7 @@ fn created(done: &Done) -> Result<bool, Error> {
 
 fn sum(done: &Done) -> Result<i64, Error> {
     match done {
-        Done::Sum(sum) => Ok(*sum),
+        Done::Sum(sum) | Done::Asked(sum) => Ok(*sum),
         other => unexpected(other),
     }
 }
@@ -129,8 +129,8 @@ fn check_delta(delta: i64) -> Result<(), Error> {
 #[allow(clippy::missing_errors_doc, reason = "every call fails as the variants of Error tell")]
 impl Session {
     pub(crate) fn open(client: Arc<Inner>) -> Result<Self, Error> {
-        let deadline = Cell::new(client.shared.deadline);
-        Ok(Self { core: Rc::new(Core { driver: RefCell::new(Driver::open(client)?), deadline }) })
+        let deadline = Cell::new(client.deadline);
+        Ok(Self { core: Rc::new(Core { router: RefCell::new(Router::open(client)?), deadline }) })
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {
@@ -154,12 +154,12 @@ impl Session {
         // All keys together have one deadline. Few of them read no clock.
         let started = (keys.len() > MULTI_GET_MAX).then(BootInstant::now);
         for some in keys.chunks(MULTI_GET_MAX) {
-            let mut driver = self.core.driver.borrow_mut();
+            let mut router = self.core.router.borrow_mut();
             let spent = started.map_or(Duration::ZERO, |started| BootInstant::now().since(started));
             let deadline = self.core.deadline().saturating_sub(spent);
             // All are begun before the first turn, so that their reads make one chain.
-            let begun: Vec<_> = some.iter().map(|key| driver.begin_get(key.as_ref(), deadline, Sink::Call)).collect();
-            results.extend(begun.into_iter().map(|name| value(found(driver.run(name?)?)?)));
+            let begun: Vec<_> = some.iter().map(|key| router.begin_get(key.as_ref(), deadline, Sink::Call)).collect();
+            results.extend(begun.into_iter().map(|name| value(found(router.run(name?)?)?)));
         }
         results
     }
@@ -258,14 +258,14 @@ impl Session {
     /// Takes a lock if it is free; creates it if there is none. In a server's first lease, while former holders may
     /// still believe in theirs, it waits, up to the deadline.
     pub fn try_lock(&self, key: &[u8]) -> Result<Option<LockGuard>, Error> {
-        let waited = self.wait_for_locks(self.core.deadline())?;
+        let waited = self.wait_for_locks(key, self.core.deadline())?;
         Ok(self.attempt(key, self.core.deadline().saturating_sub(waited))?.ok())
     }
 
     /// Takes a lock, waiting for it up to `timeout`; creates it if there is none.
     pub fn lock(&self, key: &[u8], timeout: Duration) -> Result<LockGuard, Error> {
         let started = BootInstant::now();
-        self.wait_for_locks(timeout)?;
+        self.wait_for_locks(key, timeout)?;
         let mut backoff = Backoff::new(LOCK_PAUSE_FIRST, LOCK_PAUSE_MAX);
         let mut seen: Option<LockView> = None;
         loop {
@@ -288,14 +288,10 @@ impl Session {
         }
     }
 
-    /// Time until the server grants locks.
-    pub(crate) fn locks_open_in(&self) -> Duration {
-        self.core.driver.borrow().attached().terms.locks_open_at.since(BootInstant::now())
-    }
-
-    /// Waits until locks are granted, and tells how long that took.
-    fn wait_for_locks(&self, limit: Duration) -> Result<Duration, Error> {
-        let wait = self.locks_open_in();
+    /// Waits until the key's server grants locks, and tells how long that took.
+    fn wait_for_locks(&self, key: &[u8], limit: Duration) -> Result<Duration, Error> {
+        sidewire_common::key::check(key)?;
+        let wait = self.core.router.borrow_mut().locks_open_in(key);
         if wait > limit {
             return Err(Error::LocksClosed { opens_in: wait });
         }
@@ -308,7 +304,7 @@ impl Session {
     /// One attempt at a lock.
     pub(crate) fn attempt(&self, key: &[u8], deadline: Duration) -> Result<Result<LockGuard, LockView>, Error> {
         match self.core.run_within(Machine::Lock(Lock::new(LockGoal::Take)), key, deadline)? {
-            Done::Lock(Ok(taken)) => Ok(Ok(LockGuard::new(Rc::clone(&self.core), key, taken))),
+            Done::Locked(held) => Ok(Ok(LockGuard::new(Rc::clone(&self.core), key, held))),
             Done::Lock(Err(view)) => Ok(Err(view)),
             other => unexpected(&other),
         }
@@ -330,37 +326,41 @@ impl Session {
     /// Submits an operation; its outcome comes out of [`poll`](Self::poll) or [`wait`](Self::wait).
     /// [`Error::Full`] means: poll first.
     pub fn submit(&self, operation: Operation<'_>) -> Result<OperationId, Error> {
-        let mut driver = self.core.driver.borrow_mut();
+        let mut router = self.core.router.borrow_mut();
         let deadline = self.core.deadline();
-        let name = match operation {
-            Operation::Get { key } => driver.begin_get(key, deadline, Sink::Submitted)?,
-            Operation::Put { key, value, options } => driver.submit_write(key, &WriteSpec::put(value, &options)?, deadline)?,
-            Operation::Delete { key, options } => driver.submit_write(key, &WriteSpec::delete(&options)?, deadline)?,
+        let id = router.next_id();
+        let sink = Sink::Submitted(id);
+        match operation {
+            Operation::Get { key } => router.begin_get(key, deadline, sink)?,
+            Operation::Put { key, value, options } => {
+                router.submit_write(key, &WriteSpec::put(value, &options)?, deadline, sink)?
+            }
+            Operation::Delete { key, options } => router.submit_write(key, &WriteSpec::delete(&options)?, deadline, sink)?,
             Operation::Add { key, delta } => {
                 check_delta(delta)?;
-                driver.begin(Machine::Counter(Counter::new(CounterGoal::Add(delta))), key, deadline, Sink::Submitted)?
+                router.begin(Machine::Counter(Counter::new(CounterGoal::Add(delta))), key, deadline, sink)?
             }
         };
-        Ok(OperationId(name.raw()))
+        Ok(OperationId(id))
     }
 
     /// Moves what has ended into `finished` and says how many. Never blocks, unless a broken connection is rebuilt.
     pub fn poll(&self, finished: &mut Vec<(OperationId, Result<Outcome, Error>)>) -> usize {
-        let mut driver = self.core.driver.borrow_mut();
-        driver.turn();
-        if driver.submitted() > 0 {
-            driver.look_at_deadlines(BootInstant::now());
+        let mut router = self.core.router.borrow_mut();
+        router.turn();
+        if router.submitted() > 0 {
+            router.look_at_deadlines(BootInstant::now());
         }
-        collect(&mut driver, finished)
+        collect(&mut router, finished)
     }
 
     /// Waits until at least one submitted operation has ended; 0 when none is in flight.
     pub fn wait(&self, finished: &mut Vec<(OperationId, Result<Outcome, Error>)>) -> Result<usize, Error> {
-        let mut driver = self.core.driver.borrow_mut();
+        let mut router = self.core.router.borrow_mut();
         // Every submitted operation has a deadline, so this ends.
-        while driver.submitted() > 0 {
-            driver.wait_some();
-            let count = collect(&mut driver, finished);
+        while router.submitted() > 0 {
+            router.wait_some();
+            let count = collect(&mut router, finished);
             if count > 0 {
                 return Ok(count);
             }
@@ -371,13 +371,13 @@ impl Session {
     /// Submitted operations that have not been polled.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.core.driver.borrow().submitted()
+        self.core.router.borrow().submitted()
     }
 
     /// What this session counted.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
-        self.core.driver.borrow().stats().figures()
+        self.core.router.borrow().stats()
     }
 
     /// The raw verbs on this session's own endpoints.
@@ -387,10 +387,10 @@ impl Session {
     }
 }
 
-fn collect(driver: &mut Driver, finished: &mut Vec<(OperationId, Result<Outcome, Error>)>) -> usize {
+fn collect(router: &mut Router, finished: &mut Vec<(OperationId, Result<Outcome, Error>)>) -> usize {
     let before = finished.len();
-    while let Some((name, result)) = driver.take_finished() {
-        finished.push((OperationId(name.raw()), result.and_then(outcome)));
+    while let Some((id, result)) = router.take_finished() {
+        finished.push((OperationId(id), result.and_then(outcome)));
     }
     finished.len() - before
 }
@@ -400,7 +400,7 @@ fn outcome(done: Done) -> Result<Outcome, Error> {
         Done::Found(Found::Absent) => Ok(Outcome::Value(None)),
         Done::Found(Found::Record(record)) => Ok(Outcome::Value(value(Some(record))?)),
         Done::Write(write) => Ok(Outcome::Write(write)),
-        Done::Sum(sum) => Ok(Outcome::Sum(sum)),
+        Done::Sum(sum) | Done::Asked(sum) => Ok(Outcome::Sum(sum)),
         other => unexpected(&other),
     }
 }

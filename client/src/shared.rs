@@ -1,12 +1,14 @@
-//! What the sessions of a client and its heartbeat share.
+//! What the sessions of a client and the heartbeat to one of its servers share.
 
 use crate::attach::Wishes;
 use crate::attached::Attached;
+use crate::cluster::{Manner, Membership};
 use crate::control::Control;
 use crate::error::Error;
-use crate::stats::AllStats;
+use crate::stats::{AllStats, SessionStats};
 use parking_lot::{Condvar, Mutex, RwLock};
 use sidewire_common::clock::BootInstant;
+use sidewire_common::cluster::{MemberId, Reign};
 use sidewire_common::fabric::Waker;
 use sidewire_common::host;
 use std::sync::Arc;
@@ -34,9 +36,15 @@ pub(crate) struct Shared {
     pub wishes: Wishes,
     pub deadline: Duration,
     pub spin: Duration,
+    /// Counts of the sessions at this server.
     pub stats: AllStats,
-    attached: RwLock<Arc<Attached>>,
-    /// Rises with each attachment.
+    /// Those of all servers of the client.
+    pub all_stats: Arc<AllStats>,
+    /// What the server is within its cluster, if it is in one.
+    pub membership: Option<Membership>,
+    /// `None` until there was a first one.
+    attached: RwLock<Option<Arc<Attached>>>,
+    /// Rises with each attachment; 0 before the first.
     life: AtomicU64,
     gone: Mutex<Option<Gone>>,
     changed: Condvar,
@@ -53,17 +61,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// With its first attachment.
-    pub fn new(control: Control, wishes: Wishes, deadline: Duration, spin: Duration, attached: Arc<Attached>) -> Self {
+    /// With its first attachment, or none yet.
+    pub fn new(control: Control, manner: &Manner, attached: Option<Attached>, membership: Option<Membership>) -> Self {
+        let reason = "it was not attached to yet".into();
+        let gone = attached.is_none().then(|| Gone { since: BootInstant::now(), reason, attempts: 0 });
         Self {
             control,
-            wishes,
-            deadline,
-            spin,
+            wishes: manner.wishes.clone(),
+            deadline: manner.deadline,
+            spin: manner.spin,
             stats: AllStats::default(),
-            attached: RwLock::new(attached),
-            life: AtomicU64::new(1),
-            gone: Mutex::new(None),
+            all_stats: Arc::clone(&manner.stats),
+            membership,
+            life: AtomicU64::new(u64::from(attached.is_some())),
+            attached: RwLock::new(attached.map(Arc::new)),
+            gone: Mutex::new(gone),
             changed: Condvar::new(),
             wakers: Mutex::default(),
             next_waker: AtomicU64::new(1),
@@ -75,9 +87,19 @@ impl Shared {
         }
     }
 
-    /// The latest attachment, which may have ended.
-    pub fn attached(&self) -> Arc<Attached> {
-        Arc::clone(&self.attached.read())
+    /// The latest attachment, which may have ended; `None` before the first.
+    pub fn attached(&self) -> Option<Arc<Attached>> {
+        self.attached.read().clone()
+    }
+
+    /// Whether there is one that has not ended.
+    pub fn is_attached(&self) -> bool {
+        self.attached.read().as_ref().is_some_and(|attached| !attached.has_ended())
+    }
+
+    /// Which member of its cluster the server is.
+    pub fn member(&self) -> Option<MemberId> {
+        self.membership.as_ref().map(|membership| membership.id)
     }
 
     /// Which attachment it is.
@@ -92,7 +114,9 @@ impl Shared {
 
     /// The attachment has ended. The heartbeat's thread alone calls it, and `attached_anew`.
     pub fn ended(&self, reason: &str) {
-        self.attached.read().end();
+        if let Some(attached) = &*self.attached.read() {
+            attached.end();
+        }
         *self.gone.lock() = Some(Gone { since: BootInstant::now(), reason: reason.into(), attempts: 0 });
         self.wake_sessions();
     }
@@ -114,9 +138,12 @@ impl Shared {
 
     /// There is another attachment.
     pub fn attached_anew(&self, attached: Arc<Attached>) {
-        *self.attached.write() = attached;
+        let before = self.attached.write().replace(attached);
         self.suspected.store(false, Ordering::Release);
-        self.stats.reattached();
+        if before.is_some() {
+            self.stats.reattached();
+            self.all_stats.reattached();
+        }
         let mut gone = self.gone.lock();
         *gone = None;
         self.life.fetch_add(1, Ordering::Release);
@@ -145,6 +172,27 @@ impl Shared {
         Error::ServerGone { server: self.server().into(), reason }
     }
 
+    /// Whether a shard that was this server's in `reign` by the map of `epoch` is elsewhere by now, or in another reign.
+    /// What was read here for it counts no more.
+    #[inline]
+    pub fn has_moved(&self, epoch: u32, shard: u32, reign: Reign) -> bool {
+        let Some(membership) = &self.membership else { return false };
+        membership.map.epoch() != epoch && !membership.map.is_primary(shard, membership.id, reign)
+    }
+
+    /// Counts of a new session here.
+    pub fn begin_stats(&self) -> Arc<SessionStats> {
+        let stats = self.stats.begin();
+        self.all_stats.adopt(&stats);
+        stats
+    }
+
+    /// The session has ended; its counts stay.
+    pub fn end_stats(&self, stats: &Arc<SessionStats>) {
+        self.stats.end(stats);
+        self.all_stats.end(stats);
+    }
+
     /// A session's way to be woken; and its name for `forget_session`.
     pub fn remember_session(&self, waker: Waker) -> u64 {
         let name = self.next_waker.fetch_add(1, Ordering::Relaxed);
@@ -162,7 +210,8 @@ impl Shared {
         self.wakers.lock().heartbeat = Some(waker);
     }
 
-    fn wake_sessions(&self) {
+    /// Wakes all sessions from whatever they wait for.
+    pub fn wake_sessions(&self) {
         self.wakers.lock().sessions.iter().for_each(|(_, waker)| waker.wake());
     }
 

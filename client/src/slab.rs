@@ -81,6 +81,11 @@ impl<T> Slab<T> {
         }
     }
 
+    /// All entries in use.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.value)
+    }
+
     /// Names of all entries in use.
     pub fn keys(&self) -> Vec<SlabKey> {
         let used = self.slots.iter().enumerate().filter(|(_, s)| s.used);

@@ -34,6 +34,14 @@ pub struct ClientStats {
     pub deletes: u64,
     /// Times that the client attached anew.
     pub reattaches: u64,
+    /// Operations that went to another server, or there again, since one said that it is not the key's primary.
+    pub rerouted_refused: u64,
+    /// The same since the server was gone.
+    pub rerouted_gone: u64,
+    /// The same since the map had the key's shard elsewhere.
+    pub rerouted_moved: u64,
+    /// Writes to servers that are gone of which the successor told what became of them.
+    pub resolved: u64,
 }
 
 impl ClientStats {
@@ -76,6 +84,10 @@ pub(crate) struct SessionStats {
     pub lease_discards: Count,
     pub puts: Count,
     pub deletes: Count,
+    pub rerouted_refused: Count,
+    pub rerouted_gone: Count,
+    pub rerouted_moved: Count,
+    pub resolved: Count,
 }
 
 impl SessionStats {
@@ -94,13 +106,17 @@ impl SessionStats {
             lease_discards: self.lease_discards.value(),
             puts: self.puts.value(),
             deletes: self.deletes.value(),
+            rerouted_refused: self.rerouted_refused.value(),
+            rerouted_gone: self.rerouted_gone.value(),
+            rerouted_moved: self.rerouted_moved.value(),
+            resolved: self.resolved.value(),
             reattaches: 0,
         }
     }
 }
 
 impl ClientStats {
-    fn plus(&self, other: &Self) -> Self {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
         Self {
             gets: self.gets + other.gets,
             reads: self.reads + other.reads,
@@ -114,6 +130,10 @@ impl ClientStats {
             lease_discards: self.lease_discards + other.lease_discards,
             puts: self.puts + other.puts,
             deletes: self.deletes + other.deletes,
+            rerouted_refused: self.rerouted_refused + other.rerouted_refused,
+            rerouted_gone: self.rerouted_gone + other.rerouted_gone,
+            rerouted_moved: self.rerouted_moved + other.rerouted_moved,
+            resolved: self.resolved + other.resolved,
             reattaches: self.reattaches + other.reattaches,
         }
     }
@@ -151,8 +171,13 @@ impl AllStats {
     /// A new session's counts.
     pub fn begin(&self) -> Arc<SessionStats> {
         let stats = Arc::<SessionStats>::default();
-        self.inner.lock().sessions.push(Arc::clone(&stats));
+        self.adopt(&stats);
         stats
+    }
+
+    /// A session's counts belong to this sum too.
+    pub fn adopt(&self, stats: &Arc<SessionStats>) {
+        self.inner.lock().sessions.push(Arc::clone(stats));
     }
 
     /// A session has ended; its counts stay in the sum.

@@ -76,6 +76,13 @@ impl ServerBuilder {
         self
     }
 
+    /// `--listen` at this address and port.
+    #[must_use]
+    pub fn at(mut self, listen: &str) -> Self {
+        self.listen = Some(listen.into());
+        self
+    }
+
     /// Any other arguments.
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {

@@ -3,7 +3,7 @@
 use sidewire::ClientStats;
 
 /// Counts that a client keeps.
-pub const COUNTS: usize = 13;
+pub const COUNTS: usize = 17;
 
 /// The counts in a fixed order, which other processes of the same program share.
 pub fn to_array(stats: &ClientStats) -> [u64; COUNTS] {
@@ -21,6 +21,10 @@ pub fn to_array(stats: &ClientStats) -> [u64; COUNTS] {
         puts,
         deletes,
         reattaches,
+        rerouted_refused,
+        rerouted_gone,
+        rerouted_moved,
+        resolved,
     } = *stats;
     [
         gets,
@@ -36,6 +40,10 @@ pub fn to_array(stats: &ClientStats) -> [u64; COUNTS] {
         puts,
         deletes,
         reattaches,
+        rerouted_refused,
+        rerouted_gone,
+        rerouted_moved,
+        resolved,
     ]
 }
 
@@ -55,6 +63,10 @@ pub fn from_array(counts: [u64; COUNTS]) -> ClientStats {
         puts,
         deletes,
         reattaches,
+        rerouted_refused,
+        rerouted_gone,
+        rerouted_moved,
+        resolved,
     ] = counts;
     ClientStats {
         gets,
@@ -70,6 +82,10 @@ pub fn from_array(counts: [u64; COUNTS]) -> ClientStats {
         puts,
         deletes,
         reattaches,
+        rerouted_refused,
+        rerouted_gone,
+        rerouted_moved,
+        resolved,
     }
 }
 

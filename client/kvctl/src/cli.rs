@@ -45,9 +45,9 @@ pub struct Cli {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Globals {
-    /// The server, as host:port; 127.0.0.1:7400 unless set
-    #[arg(short, long, global = true, env = "SIDEWIRE_SERVER", value_name = "ADDR")]
-    server: Option<String>,
+    /// The server, or some of a cluster's, as host:port with commas between them; 127.0.0.1:7400 unless set
+    #[arg(short, long, global = true, env = "SIDEWIRE_SERVER", value_name = "ADDR", value_delimiter = ',')]
+    server: Vec<String>,
     /// Results as JSON on standard output, errors as one JSON object on standard error
     #[arg(long, global = true)]
     pub json: bool,
@@ -66,14 +66,22 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// The server to talk to.
-    pub fn server(&self) -> &str {
-        self.named_server().unwrap_or(SERVER_DEFAULT)
+    /// The servers to talk to.
+    pub fn servers(&self) -> Vec<&str> {
+        match &self.server[..] {
+            [] => vec![SERVER_DEFAULT],
+            named => named.iter().map(String::as_str).collect(),
+        }
     }
 
-    /// The server, if the user named one.
-    pub fn named_server(&self) -> Option<&str> {
-        self.server.as_deref()
+    /// The same for people.
+    pub fn server(&self) -> String {
+        self.servers().join(",")
+    }
+
+    /// Whether the user named any.
+    pub fn names_server(&self) -> bool {
+        !self.server.is_empty()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::{Fabric, Globals};
 use crate::failure::{Done, Failure, TROUBLE};
-use sidewire::{Admin, Client, Error, Session};
+use sidewire::{Client, Error, Fleet, Session};
 use std::cell::OnceCell;
 
 /// Everything a command needs besides its arguments.
@@ -11,13 +11,13 @@ pub struct Context {
     // Declared in the order of teardown: the session leaves before its client.
     session: OnceCell<Session>,
     client: OnceCell<Client>,
-    admin: OnceCell<Admin>,
+    fleet: OnceCell<Fleet>,
 }
 
 impl Context {
     /// Nothing is connected yet.
     pub const fn new(globals: Globals) -> Self {
-        Self { globals, session: OnceCell::new(), client: OnceCell::new(), admin: OnceCell::new() }
+        Self { globals, session: OnceCell::new(), client: OnceCell::new(), fleet: OnceCell::new() }
     }
 
     /// What holds for every command.
@@ -40,7 +40,7 @@ impl Context {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let mut builder = Client::builder().server(self.globals.server()).deadline(self.globals.timeout).program("kvctl");
+        let mut builder = Client::builder().servers(self.globals.servers()).deadline(self.globals.timeout).program("kvctl");
         if let Some(Fabric::Only(kind)) = self.globals.fabric {
             builder = builder.fabric(Some(kind));
         }
@@ -51,13 +51,13 @@ impl Context {
         Ok(self.client.get_or_init(|| client))
     }
 
-    /// The server's own reports, for which nothing is attached.
-    pub fn admin(&self) -> Done<&Admin> {
-        if let Some(admin) = self.admin.get() {
-            return Ok(admin);
+    /// The servers' own reports, for which nothing is attached.
+    pub fn fleet(&self) -> Done<&Fleet> {
+        if let Some(fleet) = self.fleet.get() {
+            return Ok(fleet);
         }
-        let admin = Admin::connect_within(self.globals.server(), self.globals.timeout).map_err(|error| self.explain(error))?;
-        Ok(self.admin.get_or_init(|| admin))
+        let fleet = Fleet::connect(&self.globals.servers(), self.globals.timeout).map_err(|error| self.explain(error))?;
+        Ok(self.fleet.get_or_init(|| fleet))
     }
 
     /// An error on the way to the server, with what to do about it.

@@ -38,7 +38,7 @@ pub struct Scan {
 
 impl Scan {
     pub fn run(self, context: &Context, output: &mut Output) -> Done {
-        let items = context.admin()?.scan(self.prefix.as_bytes(), self.values, self.limit.unwrap_or(0))?;
+        let items = context.fleet()?.scan(self.prefix.as_bytes(), self.values, self.limit.unwrap_or(0));
         if output.style() == Style::Line {
             let words = items.map(|item| Ok(self.words(&item?))).collect::<Done<Vec<_>>>()?;
             return output.line(words.join("\t"));

@@ -4,13 +4,15 @@
 use super::job::{Brought, Job, Task, brought};
 use super::mailbox::Mailbox;
 use crate::client::Inner;
-use crate::driver::{Driver, WriteSpec};
+use crate::driver::WriteSpec;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
+use crate::lock_guard::Held;
 use crate::op::{Counter, Done, Lock, LockGoal};
-use crate::slab::SlabKey;
+use crate::route::{Router, Ticket};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::Spin;
+use sidewire_common::key::check;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +30,12 @@ type Reply = oneshot::Sender<Result<Brought, Error>>;
 
 /// The executor's state.
 pub(super) struct Executor {
-    driver: Driver,
+    router: Router,
     deadline: Duration,
     spin: Duration,
     jobs: Receiver<Job>,
     mailbox: Arc<Mailbox>,
-    replies: HashMap<SlabKey, (Reply, bool)>,
+    replies: HashMap<u64, (Reply, bool)>,
     /// Unlocks that wait for writes which carry their token.
     unlocks: Vec<Job>,
     closed: bool,
@@ -42,10 +44,9 @@ pub(super) struct Executor {
 impl Executor {
     /// Opens a session for the calling thread.
     pub fn new(client: Arc<Inner>, jobs: Receiver<Job>, mailbox: Arc<Mailbox>) -> Result<Self, Error> {
-        let (deadline, spin) = (client.shared.deadline, client.shared.spin);
-        let driver = Driver::open(client)?;
-        mailbox.listen(driver.waker());
-        Ok(Self { driver, deadline, spin, jobs, mailbox, replies: HashMap::new(), unlocks: Vec::new(), closed: false })
+        let (deadline, spin) = (client.deadline, client.spin);
+        let router = Router::open(client)?;
+        Ok(Self { router, deadline, spin, jobs, mailbox, replies: HashMap::new(), unlocks: Vec::new(), closed: false })
     }
 
     /// Runs until all handles are gone and all that was begun has ended.
@@ -54,7 +55,7 @@ impl Executor {
         while !self.closed || !self.replies.is_empty() || !self.unlocks.is_empty() {
             let mut busy = self.take_jobs();
             self.retry_unlocks();
-            busy |= self.driver.turn();
+            busy |= self.router.turn();
             busy |= self.answer();
             if busy {
                 spin.busy();
@@ -66,7 +67,7 @@ impl Executor {
 
     fn take_jobs(&mut self) -> bool {
         let mut any = false;
-        while self.driver.submitted() < IN_FLIGHT_MAX {
+        while self.router.submitted() < IN_FLIGHT_MAX {
             match self.jobs.try_recv() {
                 Ok(job) => self.begin(job),
                 Err(TryRecvError::Empty) => break,
@@ -87,50 +88,48 @@ impl Executor {
         }
         let Job { key, task, reply, since, deadline } = job;
         let with_bytes = matches!(task, Task::Get);
+        let id = self.router.next_id();
+        let sink = Sink::Submitted(id);
         let begun = match &task {
-            Task::Get | Task::Look => self.driver.begin_get(&key, left, Sink::Submitted),
-            Task::Counter(goal) => self.machine(&key, Machine::Counter(Counter::new(*goal)), left),
-            Task::LockState => self.machine(&key, Machine::Lock(Lock::new(LockGoal::View)), left),
+            Task::Get | Task::Look => self.router.begin_get(&key, left, sink),
+            Task::Counter(goal) => self.router.begin(Machine::Counter(Counter::new(*goal)), &key, left, sink),
+            Task::LockState => self.router.begin(Machine::Lock(Lock::new(LockGoal::View)), &key, left, sink),
             Task::TryLock => {
-                let wait = self.driver.attached().terms.locks_open_at.since(BootInstant::now());
+                let wait = if check(&key).is_ok() { self.router.locks_open_in(&key) } else { Duration::ZERO };
                 if !wait.is_zero() {
                     return answer(reply, Ok(Brought::LocksOpenIn(wait)));
                 }
-                self.machine(&key, Machine::Lock(Lock::new(LockGoal::Take)), left)
+                self.router.begin(Machine::Lock(Lock::new(LockGoal::Take)), &key, left, sink)
             }
-            Task::Unlock(taken, attached) => {
-                if attached.has_ended() || !Arc::ptr_eq(attached, self.driver.attached()) {
+            Task::Unlock(held) => {
+                if !held.is_ours() {
                     return answer(reply, Err(Error::LeaseLapsed));
                 }
                 if left.is_zero() {
-                    self.driver.unlock_later(&key, *taken);
+                    self.router.unlock_later(held, &key);
                     return answer(reply, Err(late(deadline)));
                 }
-                if self.driver.carries(taken.word.token()) {
+                if self.router.carries(held.taken.word.token()) {
                     return self.unlocks.push(Job { key, task, reply, since, deadline });
                 }
-                self.machine(&key, Machine::Lock(Lock::new(LockGoal::GiveBack(*taken))), left)
+                self.router.begin_give_back(held, &key, left, sink)
             }
-            Task::Put(value, options) => self.write(&key, WriteSpec::put(value, &options.borrow()), left),
-            Task::Delete(options) => self.write(&key, WriteSpec::delete(&options.borrow()), left),
-            Task::Create(kind, initial) => self.write(&key, Ok(WriteSpec::create(*kind, *initial)), left),
-            Task::AddExactlyOnce(delta) => self.write(&key, Ok(WriteSpec::add(*delta)), left),
-            Task::BreakLock => self.write(&key, Ok(WriteSpec::break_lock()), left),
+            Task::Put(value, options) => self.write(&key, WriteSpec::put(value, &options.borrow()), left, sink),
+            Task::Delete(options) => self.write(&key, WriteSpec::delete(&options.borrow()), left, sink),
+            Task::Create(kind, initial) => self.write(&key, Ok(WriteSpec::create(*kind, *initial)), left, sink),
+            Task::AddExactlyOnce(delta) => self.write(&key, Ok(WriteSpec::add(*delta)), left, sink),
+            Task::BreakLock => self.write(&key, Ok(WriteSpec::break_lock()), left, sink),
         };
         match begun {
-            Ok(name) => {
-                self.replies.insert(name, (reply, with_bytes));
+            Ok(_) => {
+                self.replies.insert(id, (reply, with_bytes));
             }
             Err(error) => answer(reply, Err(error)),
         }
     }
 
-    fn machine(&mut self, key: &[u8], machine: Machine, left: Duration) -> Result<SlabKey, Error> {
-        self.driver.begin(machine, key, left, Sink::Submitted)
-    }
-
-    fn write(&mut self, key: &[u8], write: Result<WriteSpec<'_>, Error>, left: Duration) -> Result<SlabKey, Error> {
-        self.driver.begin_write(key, &write?, left, Sink::Submitted)
+    fn write(&mut self, key: &[u8], write: Result<WriteSpec<'_>, Error>, left: Duration, sink: Sink) -> Result<Ticket, Error> {
+        self.router.begin_write(key, &write?, left, sink)
     }
 
     /// A fenced write always ends, at its deadline at the latest, or is resolved when the connection is rebuilt.
@@ -141,41 +140,40 @@ impl Executor {
     }
 
     fn answer(&mut self) -> bool {
-        self.driver.look_at_deadlines(BootInstant::now());
+        self.router.look_at_deadlines(BootInstant::now());
         let mut any = false;
-        while let Some((name, result)) = self.driver.take_finished() {
+        while let Some((id, result)) = self.router.take_finished() {
             any = true;
-            let Some((reply, with_bytes)) = self.replies.remove(&name) else { continue };
-            let attached = Arc::clone(self.driver.attached());
+            let Some((reply, with_bytes)) = self.replies.remove(&id) else { continue };
             let unwanted = reply.is_closed();
             let result = result.and_then(|done| match done {
                 // The caller has gone: what was taken for it is given back.
-                Done::Lock(Ok(taken)) if unwanted => {
-                    self.give_back(taken);
+                Done::Locked(held) if unwanted => {
+                    self.give_back(&held);
                     Ok(Brought::Unlocked)
                 }
-                done => brought(done, with_bytes, &attached),
+                done => brought(done, with_bytes),
             });
             answer(reply, result);
         }
         any
     }
 
-    fn give_back(&mut self, taken: crate::op::Taken) {
-        let machine = Machine::Lock(Lock::new(LockGoal::GiveBack(taken)));
-        if let Err(error) = self.driver.begin(machine, b"unlock", self.deadline, Sink::Submitted) {
+    fn give_back(&mut self, held: &Held) {
+        let sink = Sink::Submitted(self.router.next_id());
+        if let Err(error) = self.router.begin_give_back(held, b"unlock", self.deadline, sink) {
             tracing::debug!(%error, "a lock that nobody wants could not be given back; it ends with the lease");
         }
     }
 
     fn sleep(&mut self) {
-        self.mailbox.listen(self.driver.waker());
+        self.mailbox.listen(self.router.waker());
         if !self.jobs.is_empty() || self.closed && self.replies.is_empty() {
             self.mailbox.awake();
             return;
         }
         let idle = self.replies.is_empty() && self.unlocks.is_empty();
-        self.driver.sleep(BootInstant::now(), if idle { SLEEP_IDLE } else { SLEEP_BUSY });
+        self.router.sleep(BootInstant::now(), if idle { SLEEP_IDLE } else { SLEEP_BUSY });
         self.mailbox.awake();
     }
 }

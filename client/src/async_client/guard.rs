@@ -3,10 +3,8 @@
 use super::AsyncClient;
 use super::job::{Job, Task};
 use super::mailbox;
-use crate::attached::Attached;
 use crate::error::Error;
-use crate::op::Taken;
-use sidewire_common::clock::BootInstant;
+use crate::lock_guard::Held;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +12,7 @@ use std::time::Duration;
 pub struct AsyncLockGuard {
     pub(super) client: AsyncClient,
     pub(super) key: Vec<u8>,
-    pub(super) held: Option<(Taken, Arc<Attached>)>,
+    pub(super) held: Option<Box<Held>>,
     pub(super) token: u64,
 }
 
@@ -31,20 +29,16 @@ impl AsyncLockGuard {
         self.token
     }
 
-    /// Whether the lock is surely still held, as far as the lease tells.
+    /// Whether the lock is surely still held, as far as the lease and the cluster's map tell.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        let now = BootInstant::now();
-        self.held.as_ref().is_some_and(|(_, attached)| !attached.has_ended() && attached.lease.valid_at(now))
+        self.held.as_ref().is_some_and(|held| held.left().is_some())
     }
 
     /// How long it is surely still held without another heartbeat.
     #[must_use]
     pub fn lease_left(&self) -> Duration {
-        match &self.held {
-            Some((_, attached)) if self.is_held() => attached.lease.left(BootInstant::now()),
-            _ => Duration::ZERO,
-        }
+        self.held.as_ref().and_then(|held| held.left()).unwrap_or(Duration::ZERO)
     }
 
     /// Releases it, once every write that carries its token has ended.
@@ -52,22 +46,22 @@ impl AsyncLockGuard {
     /// # Errors
     /// [`Error::LeaseLapsed`] when it was lost with the lease, [`Error::Fenced`] when somebody has broken it.
     pub async fn unlock(mut self) -> Result<(), Error> {
-        let Some((taken, attached)) = self.held.take() else { return Ok(()) };
+        let Some(held) = self.held.take() else { return Ok(()) };
         let shared = Arc::clone(&self.client.shared);
-        let deadline = shared.client.shared.deadline;
-        mailbox::ask(shared.jobs(), &shared.mailbox, &self.key, Task::Unlock(taken, attached), deadline).await.map(|_| ())
+        let deadline = shared.client.deadline;
+        mailbox::ask(shared.jobs(), &shared.mailbox, &self.key, Task::Unlock(held), deadline).await.map(|_| ())
     }
 }
 
 impl Drop for AsyncLockGuard {
     fn drop(&mut self) {
-        let Some((taken, attached)) = self.held.take() else { return };
+        let Some(held) = self.held.take() else { return };
         let shared = Arc::clone(&self.client.shared);
-        let (job, _) = Job::new(&self.key, Task::Unlock(taken, attached), shared.client.shared.deadline);
+        let (job, _) = Job::new(&self.key, Task::Unlock(held), shared.client.deadline);
         match shared.jobs().try_send(job) {
             Ok(()) => shared.mailbox.ring(),
             Err(tokio::sync::mpsc::error::TrySendError::Full(job)) => {
-                let runtime = Arc::clone(shared.client.shared.control.runtime());
+                let runtime = Arc::clone(shared.client.runtime());
                 runtime.spawn(async move {
                     if shared.jobs().send(job).await.is_ok() {
                         shared.mailbox.ring();

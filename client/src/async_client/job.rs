@@ -1,14 +1,12 @@
 //! What travels between asynchronous callers and the thread that owns the session.
 
-use crate::attached::Attached;
 use crate::error::Error;
-use crate::lock_guard::LockView;
-use crate::op::{CounterGoal, Done, Found, Taken};
+use crate::lock_guard::{Held, LockView};
+use crate::op::{CounterGoal, Done, Found};
 use crate::write::{Write, WriteOptions};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::layout::record::{Kind, Version};
 use sidewire_common::layout::request::Condition;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -20,7 +18,7 @@ pub(super) enum Task {
     Counter(CounterGoal),
     TryLock,
     LockState,
-    Unlock(Taken, Arc<Attached>),
+    Unlock(Box<Held>),
     Put(Vec<u8>, Options),
     Delete(Options),
     Create(Kind, i64),
@@ -62,8 +60,8 @@ pub(super) enum Brought {
     Sum(i64),
     Value(Option<i64>),
     View(Option<LockView>),
-    /// Taken under this attachment's lease, or held by another.
-    Lock(Result<(Taken, Arc<Attached>), LockView>),
+    /// Taken, or held by another.
+    Lock(Result<Box<Held>, LockView>),
     /// Locks are not granted yet.
     LocksOpenIn(Duration),
     Unlocked,
@@ -93,7 +91,7 @@ impl Job {
 }
 
 /// The part of a result that may leave the session's thread.
-pub(super) fn brought(done: Done, with_bytes: bool, attached: &Arc<Attached>) -> Result<Brought, Error> {
+pub(super) fn brought(done: Done, with_bytes: bool) -> Result<Brought, Error> {
     Ok(match done {
         Done::Found(Found::Absent) => Brought::Found(None),
         Done::Found(Found::Record(record)) => Brought::Found(Some(Owned {
@@ -103,12 +101,14 @@ pub(super) fn brought(done: Done, with_bytes: bool, attached: &Arc<Attached>) ->
         })),
         Done::Write(write) => Brought::Write(write),
         Done::Created(created) => Brought::Created(created),
-        Done::Sum(sum) => Brought::Sum(sum),
+        Done::Sum(sum) | Done::Asked(sum) => Brought::Sum(sum),
         Done::Value(value) => Brought::Value(value),
         Done::View(view) => Brought::View(view),
-        Done::Lock(Ok(taken)) => Brought::Lock(Ok((taken, Arc::clone(attached)))),
+        Done::Locked(held) => Brought::Lock(Ok(held)),
         Done::Lock(Err(view)) => Brought::Lock(Err(view)),
         Done::Unlocked => Brought::Unlocked,
-        Done::Raw => return Err(Error::Layout { reason: "a raw verb ended where none was begun".into() }),
+        Done::Raw | Done::Lock(Ok(_)) => {
+            return Err(Error::Layout { reason: "an operation ended in what it never brings".into() });
+        }
     })
 }

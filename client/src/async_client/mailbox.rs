@@ -20,8 +20,8 @@ pub(super) struct Mailbox {
 
 impl Mailbox {
     /// The executor is about to sleep, and looks at the channel once more after this.
-    pub fn listen(&self, waker: Waker) {
-        *self.waker.lock() = Some(waker);
+    pub fn listen(&self, waker: Option<Waker>) {
+        *self.waker.lock() = waker;
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }

@@ -56,7 +56,7 @@ impl Drop for Handles {
 
 impl std::fmt::Debug for AsyncClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AsyncClient").field("server", &self.shared.client.shared.server()).finish_non_exhaustive()
+        f.debug_struct("AsyncClient").field("servers", &self.shared.client.name()).finish_non_exhaustive()
     }
 }
 
@@ -87,14 +87,14 @@ impl AsyncClient {
                 Err(error) => drop(told.send(Err(error))),
             }
         });
-        let server = client.shared.server().to_owned();
+        let server = client.name();
         thread.map_err(|e| Error::Control { server, reason: format!("no thread for the asynchronous handle: {e}") })?;
         opened.recv().map_err(|_| Error::LeaseLapsed)??;
         Ok(Self { shared: Arc::new(Handles { jobs: Some(jobs), mailbox, client }) })
     }
 
     async fn ask(&self, key: &[u8], task: Task) -> Result<Brought, Error> {
-        self.ask_within(key, task, self.shared.client.shared.deadline).await
+        self.ask_within(key, task, self.shared.client.deadline).await
     }
 
     async fn ask_within(&self, key: &[u8], task: Task, deadline: Duration) -> Result<Brought, Error> {
@@ -146,7 +146,7 @@ impl AsyncClient {
         let started = BootInstant::now();
         let mut answers = Vec::with_capacity(keys.len());
         for key in keys {
-            let (mut job, answer) = Job::new(key.as_ref(), Task::Get, self.shared.client.shared.deadline);
+            let (mut job, answer) = Job::new(key.as_ref(), Task::Get, self.shared.client.deadline);
             // All keys together have one deadline.
             job.since = started;
             if let Err(TrySendError::Full(job)) = self.shared.jobs().try_send(job) {
@@ -262,7 +262,7 @@ impl AsyncClient {
 
     /// As [`Session::try_lock`](crate::Session::try_lock).
     pub async fn try_lock(&self, key: &[u8]) -> Result<Option<AsyncLockGuard>, Error> {
-        let limit = self.shared.client.shared.deadline;
+        let limit = self.shared.client.deadline;
         let started = BootInstant::now();
         Ok(self.attempt(key, started, limit).await?.ok())
     }
@@ -298,11 +298,10 @@ impl AsyncClient {
     ) -> Result<Result<AsyncLockGuard, LockView>, Error> {
         loop {
             let left = limit.saturating_sub(BootInstant::now().since(started));
-            match self.ask_within(key, Task::TryLock, left.min(self.shared.client.shared.deadline)).await? {
-                Brought::Lock(Ok((taken, attached))) => {
-                    let token = taken.word.token();
-                    let held = Some((taken, attached));
-                    return Ok(Ok(AsyncLockGuard { client: self.clone(), key: key.to_vec(), held, token }));
+            match self.ask_within(key, Task::TryLock, left.min(self.shared.client.deadline)).await? {
+                Brought::Lock(Ok(held)) => {
+                    let token = held.taken.word.token();
+                    return Ok(Ok(AsyncLockGuard { client: self.clone(), key: key.to_vec(), held: Some(held), token }));
                 }
                 Brought::Lock(Err(view)) => return Ok(Err(view)),
                 Brought::LocksOpenIn(wait) if BootInstant::now().since(started) + wait <= limit => self.pause(wait).await,
@@ -314,7 +313,7 @@ impl AsyncClient {
 
     /// Sleeps on the control plane's runtime, so that the caller's may be any.
     async fn pause(&self, pause: Duration) {
-        let slept = self.shared.client.shared.control.runtime().spawn(tokio::time::sleep(pause));
+        let slept = self.shared.client.runtime().spawn(tokio::time::sleep(pause));
         // It ends by itself; nobody aborts it.
         let _ = slept.await;
     }

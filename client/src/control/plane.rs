@@ -82,6 +82,19 @@ impl Plane {
         Ok(Self { direct: Some(direct), ..idle })
     }
 
+    /// The runtime, for work that goes on in the background.
+    pub fn runtime(&self) -> &Arc<Background> {
+        &self.runtime
+    }
+
+    /// Whether there is no network.
+    pub fn is_simulated(&self) -> bool {
+        #[cfg(feature = "sim")]
+        return self.direct.is_some();
+        #[cfg(not(feature = "sim"))]
+        false
+    }
+
     /// The control plane of the server at `address`; connects when it is first needed, and again whenever it must.
     pub fn server(&self, address: Address) -> Result<Control, Error> {
         let endpoint = Endpoint::from_shared(format!("http://{}", address.as_str()))

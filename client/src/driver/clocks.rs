@@ -11,7 +11,7 @@ const REOPEN_LIMIT: Duration = Duration::from_secs(1);
 impl Driver {
     /// The clock of an operation starts when the driver first has to wait or to block: one that ends at once reads none.
     /// All that are open start together, or each would wait as long as all before it and its own deadline.
-    pub(super) fn start_clocks(&mut self, now: BootInstant) {
+    pub fn start_clocks(&mut self, now: BootInstant) {
         if !std::mem::take(&mut self.unclocked) {
             return;
         }
@@ -24,7 +24,7 @@ impl Driver {
 
     /// How long an endpoint may take to be opened now: as long as every open operation has time. `None` when one has
     /// had its time.
-    pub(super) fn may_block(&mut self) -> Option<Duration> {
+    pub fn may_block(&mut self) -> Option<Duration> {
         let now = BootInstant::now();
         self.start_clocks(now);
         self.deadlines_at = now;
@@ -32,7 +32,7 @@ impl Driver {
         if !self.finished.is_empty() {
             return None;
         }
-        let mut least = REOPEN_LIMIT;
+        let mut least = self.patience.unwrap_or(REOPEN_LIMIT);
         for name in self.ops.keys() {
             let Some(op) = self.ops.find(name).filter(|op| op.result.is_none() && op.sink != Sink::Nobody) else { continue };
             least = least.min(op.deadline.saturating_sub(now.since(op.since.unwrap_or(now))));

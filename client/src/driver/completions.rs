@@ -80,7 +80,7 @@ impl Driver {
         let Machine::Raw(left) = &mut op.machine else { return };
         *left = left.saturating_sub(1);
         if !status.is_ok() {
-            let error = self.client.shared.gone_error();
+            let error = self.server.shared.gone_error();
             self.finish(name, Err(error));
         } else if *left == 0 {
             self.finish(name, Ok(Done::Raw));

@@ -3,11 +3,14 @@
 use super::Driver;
 use crate::error::Error;
 use crate::in_flight::{Machine, Op, Posted, Purpose, Sink};
+use crate::lock_guard::Held;
 use crate::op::{Ask, CellVerb, Context, Done, Found, Input, ReadTag, Step};
+use crate::route::{Cause, Way};
 use crate::slab::SlabKey;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{RemoteAddr, Verb, WorkId, WorkRequest};
 use sidewire_common::memory::Buffer;
+use std::sync::Arc;
 
 /// Bytes of a cell's word.
 const WORD_BYTES: usize = 8;
@@ -21,8 +24,17 @@ impl Driver {
             return;
         }
         if !self.alive {
+            let in_cluster = self.server.shared.membership.is_some();
             // Nothing is begun on an attachment that has ended.
-            return self.restart_later(name);
+            return match &op.machine {
+                // Its verb may have been executed, whatever its completion says.
+                Machine::Counter(m) if m.may_have_counted() => {
+                    let operation = m.name();
+                    self.finish(name, Err(Error::Indeterminate { operation }));
+                }
+                _ if in_cluster => self.emigrate(name, Cause::Gone),
+                _ => self.restart_later(name),
+            };
         }
         if op.pinned.is_none() && !matches!(op.machine, Machine::Write(_) | Machine::Raw(_)) {
             let epoch = self.pinned.enter();
@@ -33,11 +45,13 @@ impl Driver {
                 self.cells.enter(epoch);
             }
         }
-        let Op { machine, key, hash, pinned, .. } = op;
+        let Op { machine, key, hash, reign, pinned, .. } = op;
         let terms = &self.attached.terms;
         let mut cx = Context {
             key,
             hash: *hash,
+            reign: *reign,
+            locks_open_at: terms.locks_open_at,
             epoch: pinned.unwrap_or(self.regions_epoch),
             directory: &self.attached.directory,
             directories: terms.directories,
@@ -100,11 +114,22 @@ impl Driver {
         let Some(op) = self.ops.find(name) else { return };
         if op.machine.reads() && result.as_ref().is_ok_and(Done::was_read) && !self.attached.lease.valid_at(BootInstant::now()) {
             self.stats.lease_discards.add(1);
-            self.client.shared.suspect();
+            self.server.shared.suspect();
             match &mut op.machine {
                 Machine::Counter(m) if m.may_have_counted() => result = Err(Error::Indeterminate { operation: m.name() }),
                 _ => return self.restart_later(name),
             }
+        }
+        if self.map_epoch != 0
+            && result.as_ref().is_ok_and(Done::needs_primary)
+            && self.server.shared.has_moved(self.map_epoch, op.hash.shard(), op.reign)
+        {
+            return self.emigrate(name, Cause::Moved);
+        }
+        if let Ok(Done::Lock(Ok(taken))) = result {
+            let way = Way { hash: op.hash, reign: op.reign };
+            let map = self.server.shared.membership.as_ref().map(|membership| Arc::clone(&membership.map));
+            result = Ok(Done::Locked(Box::new(Held { attached: Arc::clone(&self.attached), taken, way, map })));
         }
         op.must_run = false;
         if matches!(result, Ok(Done::Found(_))) {
@@ -112,7 +137,7 @@ impl Driver {
         }
         match op.sink {
             Sink::Call => op.result = Some(result),
-            Sink::Submitted => {
+            Sink::Submitted(_) => {
                 op.result = Some(result);
                 self.finished.push_back(name);
             }
@@ -153,7 +178,7 @@ impl Driver {
     fn cell(&mut self, name: SlabKey, at: RemoteAddr, verb: CellVerb) {
         if !self.attached.lease.valid_at(BootInstant::now()) {
             // What cannot be believed is not begun.
-            self.client.shared.suspect();
+            self.server.shared.suspect();
             return self.restart_later(name);
         }
         match verb {
@@ -238,7 +263,13 @@ impl Done {
     fn was_read(&self) -> bool {
         match self {
             Self::Found(Found::Absent | Found::Record(_)) | Self::Sum(_) | Self::Value(_) | Self::View(_) | Self::Lock(_) => true,
-            Self::Write(_) | Self::Created(_) | Self::Unlocked | Self::Raw => false,
+            Self::Write(_) | Self::Created(_) | Self::Asked(_) | Self::Locked(_) | Self::Unlocked | Self::Raw => false,
         }
+    }
+
+    /// Whether it is believed only if the shard is still where it was read: what has been changed by then is not read
+    /// again.
+    fn needs_primary(&self) -> bool {
+        matches!(self, Self::Found(_) | Self::Value(_) | Self::View(_) | Self::Lock(_))
     }
 }

@@ -3,13 +3,13 @@
 use super::Driver;
 use super::requests::WriterSlot;
 use crate::attached::Attached;
-use crate::client::Inner;
 use crate::control::{ControlError, Failure};
 use crate::error::Error;
 use crate::in_flight::Purpose;
 use crate::locate::CellCache;
 use crate::op::Input;
 use crate::retry::Backoff;
+use crate::server::Server;
 use crate::shared::Shared;
 use crate::slab::Slab;
 use crate::writer::Writer;
@@ -189,18 +189,19 @@ fn open_endpoint(
 }
 
 impl Driver {
-    /// Opens a session on the client's attachment.
+    /// Opens endpoints on the attachment to a server, within `limit`.
     ///
     /// # Errors
     /// When there is none, the server refuses, or the fabric is short of something.
-    pub fn open(client: Arc<Inner>) -> Result<Self, Error> {
-        let shared = Arc::clone(&client.shared);
+    pub fn open(server: Arc<Server>, limit: Duration) -> Result<Self, Error> {
+        let shared = Arc::clone(&server.shared);
         let started = BootInstant::now();
-        if shared.gone().is_some() && !shared.wait_attached(shared.deadline) {
+        if shared.gone().is_some() && !shared.wait_attached(limit) {
             return Err(shared.gone_error());
         }
-        let left = shared.deadline.saturating_sub(BootInstant::now().since(started));
-        let (life, attached) = (shared.life(), shared.attached());
+        let left = limit.saturating_sub(BootInstant::now().since(started));
+        let life = shared.life();
+        let attached = shared.attached().ok_or_else(|| shared.gone_error())?;
         let Link { port, session, buffers, reader } = Link::open(&shared, &attached, left)?;
         let now = BootInstant::now();
         let epoch = attached.gate.current();
@@ -236,9 +237,12 @@ impl Driver {
             submitted: 0,
             deadlines_at: now,
             completions: Vec::new(),
-            stats: shared.stats.begin(),
+            map_epoch: 0,
+            emigrants: VecDeque::new(),
+            patience: None,
+            stats: shared.begin_stats(),
             attached,
-            client,
+            server,
         })
     }
 
@@ -252,7 +256,7 @@ impl Driver {
         }
         self.room = 0;
         self.take_chain_back();
-        self.client.shared.suspect();
+        self.server.shared.suspect();
     }
 
     /// Opens the read endpoint again, when it is time.
@@ -263,7 +267,7 @@ impl Driver {
             return;
         }
         let Some(limit) = self.may_block() else { return };
-        match open_reader(&mut *self.port, &self.client.shared, &self.attached, self.session, limit) {
+        match open_reader(&mut *self.port, &self.server.shared, &self.attached, self.session, limit) {
             Ok(endpoint) => {
                 self.reader.endpoint = Some(endpoint);
                 self.room = self.port.room(endpoint);
@@ -284,7 +288,14 @@ impl Driver {
         for name in std::mem::take(&mut self.restarts) {
             if let Some(op) = self.ops.find(name) {
                 op.restart = false;
-                self.events.push_back((name, Input::Restart));
+                let input = match op.wander.as_mut().and_then(|wander| wander.held_ack.take()) {
+                    Some(ack) => {
+                        op.request = None;
+                        Input::Ack(ack)
+                    }
+                    None => Input::Restart,
+                };
+                self.events.push_back((name, input));
             }
         }
     }
@@ -299,7 +310,7 @@ impl Driver {
             slot.open_at = BootInstant::now().plus(slot.backoff.pause());
         }
         self.port.close(endpoint);
-        self.client.shared.suspect();
+        self.server.shared.suspect();
     }
 
     /// Whether the write endpoint can be used; opens it if it is time.
@@ -316,7 +327,7 @@ impl Driver {
         // A work request may end after its request was answered, so there can be more of them than credits.
         let spec = EndpointSpec { role: Role::Writer, send_depth: 2 * credits, recv_depth: credits };
         let wanted = Wanted { session: self.session, role: v1::open_endpoint_request::Role::Writer, worker: worker as u32 };
-        let opened = open_endpoint(&mut *self.port, &self.client.shared, &self.attached, &spec, wanted, limit);
+        let opened = open_endpoint(&mut *self.port, &self.server.shared, &self.attached, &spec, wanted, limit);
         let wanted_bytes = self.attached.terms.staging_bytes as u64;
         let slot = &mut self.writers[worker];
         match opened {
@@ -345,8 +356,8 @@ impl Driver {
     /// The server could not be reached, or has said that it does not know this client any more.
     fn suspect(&self, error: &ControlError) {
         match error.failure {
-            Failure::Lapsed => self.client.shared.lapsed(self.life),
-            Failure::Unreachable | Failure::Refused => self.client.shared.suspect(),
+            Failure::Lapsed => self.server.shared.lapsed(self.life),
+            Failure::Unreachable | Failure::Refused => self.server.shared.suspect(),
         }
     }
 

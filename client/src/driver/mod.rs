@@ -12,11 +12,13 @@
 //! | `raw` | raw verbs for benchmarks |
 //! | `link` | opens, closes and reopens endpoints |
 //! | `moving` | moves the session to another attachment |
+//! | `leaving` | operations that go to another server, or come from one |
 //! | `waiting` | spins, sleeps, and ends what has had its time |
 
 mod clocks;
 mod completions;
 mod feed;
+mod leaving;
 mod link;
 mod moving;
 mod raw;
@@ -24,23 +26,24 @@ mod requests;
 mod waiting;
 mod writes;
 
+pub(crate) use leaving::Emigrant;
 pub(crate) use writes::WriteSpec;
 
 use crate::attached::Attached;
-use crate::client::Inner;
 use crate::epoch::Pinned;
 use crate::error::Error;
 use crate::in_flight::{Machine, OPERATIONS_MAX, Op, Ops, PostedWork, Sink};
 use crate::locate::CellCache;
 use crate::op::{Ask, Done, Get, Input, Taken};
 use crate::regions::RegionTable;
+use crate::route::Way;
+use crate::server::Server;
 use crate::slab::SlabKey;
 use crate::stats::SessionStats;
 use link::Reader;
 use requests::WriterSlot;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Completion, Port, Waker, WorkRequest};
-use sidewire_common::key::{self, KeyHash};
 use sidewire_common::memory::Buffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,10 +51,12 @@ use std::time::Duration;
 
 /// The state of a session.
 pub(crate) struct Driver {
-    client: Arc<Inner>,
+    server: Arc<Server>,
     attached: Arc<Attached>,
     /// Which attachment that is.
     life: u64,
+    /// Epoch of the cluster's map by which operations begin; 0 when the server is alone.
+    map_epoch: u32,
     /// False from the end of the attachment until the session has moved to another.
     alive: bool,
     /// An operation was begun whose clock has not started.
@@ -86,10 +91,14 @@ pub(crate) struct Driver {
     /// Operations to begin anew once the read endpoint is there.
     restarts: Vec<SlabKey>,
     /// Locks to be given back once the writes that carry their tokens have ended.
-    unlocks: Vec<(Vec<u8>, Taken)>,
+    unlocks: Vec<(Vec<u8>, Taken, Way)>,
     /// Submitted operations that have results.
     finished: VecDeque<SlabKey>,
     submitted: usize,
+    /// Operations that go to another server.
+    emigrants: VecDeque<Emigrant>,
+    /// Longest time for opening an endpoint, if others wait for the session too.
+    patience: Option<Duration>,
     deadlines_at: BootInstant,
     completions: Vec<Completion>,
     stats: Arc<SessionStats>,
@@ -119,10 +128,10 @@ impl Driver {
     /// Begins an operation; `turn` brings it on.
     ///
     /// # Errors
-    /// When the key cannot be one, or too much is in flight.
+    /// When too much is in flight.
     #[inline]
-    pub fn begin(&mut self, machine: Machine, key: &[u8], deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
-        let (name, _) = self.slot(key, deadline, sink)?;
+    pub fn begin(&mut self, machine: Machine, key: &[u8], way: Way, deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
+        let (name, _) = self.slot(key, way, deadline, sink)?;
         if let Some(op) = self.ops.find(name) {
             op.machine = machine;
         }
@@ -135,8 +144,8 @@ impl Driver {
     /// # Errors
     /// As [`Driver::begin`].
     #[inline]
-    pub fn begin_get(&mut self, key: &[u8], deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
-        let (name, op) = self.slot(key, deadline, sink)?;
+    pub fn begin_get(&mut self, key: &[u8], way: Way, deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
+        let (name, op) = self.slot(key, way, deadline, sink)?;
         match &mut op.machine {
             Machine::Get(get) => get.reset(),
             other => *other = Machine::Get(Get::default()),
@@ -146,18 +155,16 @@ impl Driver {
     }
 
     #[inline]
-    fn slot(&mut self, key: &[u8], deadline: Duration, sink: Sink) -> Result<(SlabKey, &mut Op), Error> {
-        key::check(key)?;
+    fn slot(&mut self, key: &[u8], way: Way, deadline: Duration, sink: Sink) -> Result<(SlabKey, &mut Op), Error> {
         if self.ops.len() >= OPERATIONS_MAX {
             return Err(Error::Full);
         }
-        if sink == Sink::Submitted {
+        if matches!(sink, Sink::Submitted(_)) {
             self.submitted += 1;
         }
         self.unclocked = true;
-        let hash = KeyHash::of(key, self.attached.terms.hash_seed);
         let (name, op) = self.ops.take(Op::new);
-        op.begin(key, hash, deadline, sink);
+        op.begin(key, way, deadline, sink);
         Ok((name, op))
     }
 
@@ -215,12 +222,44 @@ impl Driver {
         Some(result)
     }
 
-    /// The next submitted operation that has ended.
-    pub fn take_finished(&mut self) -> Option<(SlabKey, Result<Done, Error>)> {
+    /// The next submitted operation that has ended, by its name outside.
+    pub fn take_finished(&mut self) -> Option<(u64, Result<Done, Error>)> {
         let name = self.finished.pop_front()?;
         self.submitted -= 1;
+        let Sink::Submitted(id) = self.ops.find(name)?.sink else { return None };
         let result = self.take(name)?;
-        Some((name, result))
+        Some((id, result))
+    }
+
+    /// Whether a submitted operation has ended.
+    pub fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
+    /// Whether the session is bound to an attachment that has not ended.
+    pub fn is_alive(&self) -> bool {
+        self.alive && !self.attached.has_ended()
+    }
+
+    /// Whether nothing is to be done here.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.ops.len() == 0 && self.posted.len() == 0 && self.unlocks.is_empty() && self.emigrants.is_empty()
+    }
+
+    /// Operations begin by the map of this epoch from here on.
+    pub fn enter_map(&mut self, epoch: u32) {
+        self.map_epoch = epoch;
+    }
+
+    /// How long opening an endpoint may hold up others.
+    pub fn set_patience(&mut self, limit: Option<Duration>) {
+        self.patience = limit;
+    }
+
+    /// Time until the server grants locks.
+    pub fn locks_open_in(&self) -> Duration {
+        self.attached.terms.locks_open_at.since(BootInstant::now())
     }
 
     /// Ends the operation's claims as far as nothing of it is in flight any more.

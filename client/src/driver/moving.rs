@@ -6,6 +6,7 @@ use crate::attached::Attached;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
 use crate::locate::CellCache;
+use crate::route::Cause;
 use crate::slab::SlabKey;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::key::KeyHash;
@@ -24,13 +25,14 @@ impl Driver {
             self.alive = false;
             self.give_up_all();
         }
-        let shared = Arc::clone(&self.client.shared);
+        let shared = Arc::clone(&self.server.shared);
         let now = BootInstant::now();
         if shared.life() == self.life || shared.gone().is_some() || now < self.move_at {
             return;
         }
         let Some(limit) = self.may_block() else { return };
-        let (life, attached) = (shared.life(), shared.attached());
+        let life = shared.life();
+        let Some(attached) = shared.attached() else { return };
         match Link::open(&shared, &attached, limit) {
             Ok(link) => self.enter(link, life, attached),
             Err(error) => {
@@ -42,8 +44,8 @@ impl Driver {
     }
 
     fn enter(&mut self, link: Link, life: u64, attached: Arc<Attached>) {
-        self.client.shared.forget_session(self.waker);
-        self.waker = self.client.shared.remember_session(link.port.waker());
+        self.server.shared.forget_session(self.waker);
+        self.waker = self.server.shared.remember_session(link.port.waker());
         self.life = life;
         self.session = link.session;
         self.regions = attached.regions();
@@ -82,7 +84,7 @@ impl Driver {
         self.room = 0;
         self.take_chain_back();
         let started = BootInstant::now();
-        let limit = DRAIN_LIMIT.min(self.client.shared.deadline);
+        let limit = DRAIN_LIMIT.min(self.server.shared.deadline);
         while self.posted.len() > 0 && BootInstant::now().since(started) < limit {
             self.poll();
         }
@@ -92,12 +94,43 @@ impl Driver {
         self.delayed.clear();
         let open: Vec<SlabKey> = self.writers.iter().flat_map(|w| w.books.operations()).collect();
         for name in self.ops.keys() {
-            self.give_up(name, open.contains(&name));
+            if self.in_cluster() {
+                self.give_up_here(name);
+            } else {
+                self.give_up(name, open.contains(&name));
+            }
         }
         for slot in &mut self.writers {
             slot.queue.clear();
         }
         self.queued = 0;
+    }
+
+    /// In a cluster, what cannot be begun anew here is begun elsewhere.
+    fn give_up_here(&mut self, name: SlabKey) {
+        let doubt = self.doubt_of(name);
+        let Some(op) = self.ops.find(name) else { return };
+        op.pinned = None;
+        op.must_run = false;
+        if op.has_ended() {
+            return self.settle(name);
+        }
+        let error = match &op.machine {
+            Machine::Lock(m) if m.gives_back() => Some(Error::LeaseLapsed),
+            // What it has posted may have counted.
+            Machine::Counter(m) if m.may_have_counted() && op.posted > 0 => Some(Error::Indeterminate { operation: m.name() }),
+            Machine::Raw(_) => Some(Error::LeaseLapsed),
+            _ => None,
+        };
+        match error {
+            Some(error) => {
+                if let Machine::Lock(m) = &mut op.machine {
+                    m.forget_attempt(&self.attached.lock_attempts);
+                }
+                self.finish(name, Err(error));
+            }
+            None => self.emigrate_in_doubt(name, Cause::Gone, doubt),
+        }
     }
 
     fn give_up(&mut self, name: SlabKey, sent: bool) {
@@ -111,7 +144,11 @@ impl Driver {
             return self.settle(name);
         }
         let error = match &mut op.machine {
-            Machine::Write(m) if sent => Some(Error::Indeterminate { operation: m.name() }),
+            machine if sent && machine.written().is_some() => Some(Error::Indeterminate { operation: machine.name() }),
+            Machine::Counter(m) => {
+                m.forget_attempt();
+                None
+            }
             Machine::Lock(m) => {
                 m.forget_attempt(&self.attached.lock_attempts);
                 m.gives_back().then_some(Error::LeaseLapsed)
@@ -138,9 +175,9 @@ impl Drop for Driver {
             self.alive = false;
             self.give_up_all();
         }
-        let shared = &self.client.shared;
+        let shared = &self.server.shared;
         shared.forget_session(self.waker);
-        shared.stats.end(&self.stats);
+        shared.end_stats(&self.stats);
         if !self.attached.has_ended() {
             shared.control.close_session(v1::CloseSessionRequest {
                 client_id: self.attached.terms.client.to_bytes().to_vec(),

@@ -4,8 +4,10 @@ use super::Driver;
 use crate::error::Error;
 use crate::in_flight::{Machine, Posted, Purpose, Sink};
 use crate::op::{Done, Want, WriteOp};
+use crate::route::Way;
 use crate::slab::SlabKey;
 use sidewire_common::fabric::{EndpointId, RemoteAddr, Verb, WorkId, WorkRequest};
+use sidewire_common::key::KeyHash;
 use sidewire_common::layout::counter_cell::CELL_BYTES;
 use sidewire_common::layout::record::{Kind, UNIT_BYTES};
 use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request};
@@ -26,8 +28,13 @@ fn refused(ended: Result<Done, Error>) -> Result<Error, Error> {
 }
 
 impl Driver {
+    /// Where an operation without a key goes.
+    fn no_way(&self) -> Way {
+        Way { hash: KeyHash::of(NO_KEY, self.attached.terms.hash_seed), reign: 0 }
+    }
+
     fn begin_raw(&mut self, completions: u32, deadline: Duration) -> Result<SlabKey, Error> {
-        let (name, op) = self.slot(NO_KEY, deadline, Sink::Call)?;
+        let (name, op) = self.slot(NO_KEY, self.no_way(), deadline, Sink::Call)?;
         op.machine = Machine::Raw(completions);
         Ok(name)
     }
@@ -106,9 +113,14 @@ impl Driver {
         refused(self.run(name))
     }
 
+    fn reign_of(&self, key: &[u8]) -> u32 {
+        let shard = KeyHash::of(key, self.attached.terms.hash_seed).shard();
+        self.server.shared.membership.as_ref().map_or(0, |membership| membership.map.map().shard(shard).reign)
+    }
+
     /// The cell of a counter that this session has used.
     pub fn known_counter_cell(&self, key: &[u8]) -> Option<u32> {
-        self.cells.find(key, Kind::Counter as u8).map(|cell| cell.index)
+        self.cells.find(key, Kind::Counter as u8, self.reign_of(key)).map(|cell| cell.index)
     }
 
     /// A raw write into the ring of the first worker.
@@ -170,7 +182,7 @@ impl Driver {
         let request = Request { key_len: padding as u16, ..Request::new(Operation::Resolve, 0) };
         let total = request.total_bytes();
         let image = self.buffers.take(total)?;
-        let (name, op) = self.slot(NO_KEY, deadline, Sink::Call)?;
+        let (name, op) = self.slot(NO_KEY, self.no_way(), deadline, Sink::Call)?;
         op.machine = Machine::Write(WriteOp::new(request, Want::Answered));
         op.image = Some((image, total));
         self.feed(name, crate::op::Input::Resume);

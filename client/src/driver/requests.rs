@@ -5,11 +5,12 @@ use crate::error::Error;
 use crate::in_flight::{Posted, Purpose, Queued};
 use crate::op::Input;
 use crate::retry::Backoff;
+use crate::route::{Cause, Wander};
 use crate::slab::SlabKey;
 use crate::writer::{Errand, Progress, Resolved, Ticket, Writer};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{EndpointId, RemoteRegion, Verb, WorkId, WorkRequest};
-use sidewire_common::layout::ack;
+use sidewire_common::layout::ack::{self, Ack, Outcome};
 use sidewire_common::layout::record::UNIT_BYTES;
 use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immediate};
 use sidewire_common::limits::MESSAGE_BYTES;
@@ -209,9 +210,30 @@ impl Driver {
         if op.request.is_none_or(|(_, sequence)| sequence != resolved.ack.sequence) {
             return;
         }
-        op.request = None;
         op.image = resolved.image.map(|image| (image, resolved.bytes));
+        if self.server.shared.membership.is_some() {
+            return self.on_ack_in_cluster(name, resolved.ack);
+        }
+        op.request = None;
         self.feed(name, Input::Ack(resolved.ack));
+    }
+
+    /// A server that is replaced does not know it yet: its word counts only while the lease that it gave holds.
+    fn on_ack_in_cluster(&mut self, name: SlabKey, ack: Ack) {
+        let is_believed = self.attached.lease.valid_at(BootInstant::now());
+        let Some(op) = self.ops.find(name) else { return };
+        if ack.outcome == Outcome::WrongPrimary {
+            op.request = None;
+            let epoch = u32::try_from(ack.figures[0]).unwrap_or(0);
+            return self.emigrate(name, Cause::WrongPrimary(epoch));
+        }
+        if !is_believed {
+            op.wander.get_or_insert_with(|| Box::new(Wander::new())).held_ack = Some(ack);
+            self.server.shared.suspect();
+            return self.restart_later(name);
+        }
+        op.request = None;
+        self.feed(name, Input::Ack(ack));
     }
 
     /// Writes that the worker has never seen go to the front of the queue, in their order.

@@ -2,8 +2,9 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::in_flight::{Machine, Sink};
+use crate::in_flight::{Machine, Op, Sink};
 use crate::op::{Done, Input, Lock, LockGoal, Taken};
+use crate::route::Way;
 use crate::slab::SlabKey;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Spin, Wake};
@@ -32,8 +33,8 @@ impl Driver {
         }
     }
 
-    fn wait_for(&mut self, name: SlabKey) -> Result<Done, Error> {
-        let mut spin = Spin::new(self.client.shared.spin);
+    pub fn wait_for(&mut self, name: SlabKey) -> Result<Done, Error> {
+        let mut spin = Spin::new(self.server.shared.spin);
         self.start_clocks(BootInstant::now());
         loop {
             if self.turn() {
@@ -43,22 +44,28 @@ impl Driver {
                 return result;
             }
             let now = BootInstant::now();
-            let Some(op) = self.ops.find(name) else { return Err(Error::Full) };
-            let waited = now.since(*op.since.get_or_insert(now));
-            if waited >= op.deadline || self.fails_fast(name, now) {
-                self.expire(name, waited);
-                continue;
-            }
-            let left = self.ops.find(name).map_or(Duration::ZERO, |op| op.deadline.saturating_sub(waited));
+            let Some(left) = self.left_of(name, now) else { continue };
             if spin.idle() {
                 self.sleep(now, left);
             }
         }
     }
 
+    /// The time that an operation has left; `None` when it has none, and was ended.
+    pub fn left_of(&mut self, name: SlabKey, now: BootInstant) -> Option<Duration> {
+        let op = self.ops.find(name)?;
+        let waited = now.since(*op.since.get_or_insert(now));
+        let deadline = op.deadline;
+        if waited >= deadline || self.fails_fast(name, now) {
+            self.expire(name, waited);
+            return None;
+        }
+        Some(deadline.saturating_sub(waited))
+    }
+
     /// One wait on behalf of submitted operations: polls, spins for the set time, sleeps once, ends what is over.
     pub fn wait_some(&mut self) {
-        let mut spin = Spin::new(self.client.shared.spin);
+        let mut spin = Spin::new(self.server.shared.spin);
         while !self.turn() && self.finished.is_empty() {
             let now = BootInstant::now();
             self.look_at_deadlines(now);
@@ -75,7 +82,7 @@ impl Driver {
         if self.alive {
             return false;
         }
-        let shared = &self.client.shared;
+        let shared = &self.server.shared;
         if shared.is_stopping() {
             return true;
         }
@@ -120,8 +127,8 @@ impl Driver {
 
     /// Sleeps while the session is bound to no attachment: until there is one, then until it may try to move again.
     fn wait_for_a_life(&mut self, now: BootInstant, limit: Duration) {
-        self.client.shared.hurry();
-        if self.client.shared.wait_attached(limit) {
+        self.server.shared.hurry();
+        if self.server.shared.wait_attached(limit) {
             // There is one, and the last attempt to move to it has failed.
             sidewire_common::host::sleep(self.move_at.since(now).min(limit));
         }
@@ -154,7 +161,8 @@ impl Driver {
         self.deadlines_at = now.plus(DEADLINES_PERIOD);
         self.start_clocks(now);
         for name in self.ops.keys() {
-            let Some(op) = self.ops.find(name).filter(|op| op.sink == Sink::Submitted && op.result.is_none()) else { continue };
+            let is_open = |op: &&mut Op| matches!(op.sink, Sink::Submitted(_)) && op.result.is_none();
+            let Some(op) = self.ops.find(name).filter(is_open) else { continue };
             let waited = now.since(*op.since.get_or_insert(now));
             if waited >= op.deadline {
                 self.expire(name, waited);
@@ -169,10 +177,10 @@ impl Driver {
         let operation = op.machine.name();
         let lapsed = !self.attached.lease.valid_at(BootInstant::now());
         let error = match &mut op.machine {
-            Machine::Write(_) if sent.is_some() => Error::Indeterminate { operation },
+            machine if sent.is_some() && machine.written().is_some() => Error::Indeterminate { operation },
             Machine::Counter(m) if m.may_have_counted() && op.posted > 0 => Error::Indeterminate { operation },
             Machine::Write(m) if m.is_busy() => Error::Busy,
-            _ if !self.alive => self.client.shared.gone_error(),
+            _ if !self.alive => self.server.shared.gone_error(),
             _ if lapsed => Error::LeaseLapsed,
             machine => Error::Deadline { operation, after: waited, seen: machine.seen() },
         };
@@ -208,39 +216,19 @@ impl Driver {
 }
 
 impl Driver {
-    /// Waits until no write that carries this fencing token is open, at most for `limit`. False when one still is.
-    pub fn settle_writes_of(&mut self, token: u64, limit: Duration) -> bool {
-        let started = BootInstant::now();
-        let mut spin = Spin::new(self.client.shared.spin);
-        while self.carries(token) {
-            if self.turn() {
-                spin.busy();
-                continue;
-            }
-            let now = BootInstant::now();
-            let left = limit.saturating_sub(now.since(started));
-            if left.is_zero() {
-                return false;
-            }
-            if spin.idle() {
-                self.sleep(now, left);
-            }
-        }
-        true
-    }
     /// Gives a lock back as soon as no write that carries its token is open; nobody waits for it.
-    pub fn unlock_later(&mut self, key: &[u8], taken: Taken) {
-        self.unlocks.push((key.to_vec(), taken));
+    pub fn unlock_later(&mut self, key: &[u8], taken: Taken, way: Way) {
+        self.unlocks.push((key.to_vec(), taken, way));
     }
 
     /// Gives back the locks whose writes have ended.
     pub(super) fn unlock_now(&mut self) {
-        for (key, taken) in std::mem::take(&mut self.unlocks) {
+        for (key, taken, way) in std::mem::take(&mut self.unlocks) {
             if self.carries(taken.word.token()) {
-                self.unlocks.push((key, taken));
+                self.unlocks.push((key, taken, way));
                 continue;
             }
-            let Ok((name, op)) = self.slot(&key, self.client.shared.deadline, Sink::Nobody) else { continue };
+            let Ok((name, op)) = self.slot(&key, way, self.server.shared.deadline, Sink::Nobody) else { continue };
             op.machine = Machine::Lock(Lock::new(LockGoal::GiveBack(taken)));
             op.must_run = true;
             self.feed(name, Input::Resume);

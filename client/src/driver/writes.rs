@@ -4,9 +4,10 @@ use super::Driver;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
 use crate::op::{Input, Want, WriteOp};
+use crate::route::Way;
 use crate::slab::SlabKey;
 use crate::write::WriteOptions;
-use sidewire_common::key::{self, KeyHash};
+use sidewire_common::key;
 use sidewire_common::layout::lock_word::TOKEN_MAX;
 use sidewire_common::layout::record::Kind;
 use sidewire_common::layout::request::{Operation, Request};
@@ -71,6 +72,32 @@ impl<'a> WriteSpec<'a> {
     pub fn break_lock() -> Self {
         Self::new(Request::new(Operation::BreakLock, 0), Want::Broken)
     }
+
+    /// The request for a key.
+    fn request_for(&self, key: &[u8]) -> Request {
+        Request {
+            key_len: key.len() as u16,
+            fence_key_len: self.fence_key.len() as u16,
+            value_len: self.value.len() as u32,
+            ..self.request
+        }
+    }
+
+    /// Copies key, fencing lock's key and value to where the request has them.
+    fn lay(&self, request: &Request, key: &[u8], bytes: &mut [u8]) {
+        let (fence_at, value_at) = (request.fence_key_at(), request.value_at());
+        bytes[fence_at - key.len()..fence_at].copy_from_slice(key);
+        bytes[fence_at..value_at].copy_from_slice(self.fence_key);
+        bytes[value_at..request.total_bytes()].copy_from_slice(self.value);
+    }
+
+    /// The same for a write that has no server yet: its machine, its bytes and its fencing token.
+    pub fn unsent(&self, key: &[u8]) -> (Machine, Vec<u8>, u64) {
+        let request = self.request_for(key);
+        let mut bytes = vec![0; request.total_bytes()];
+        self.lay(&request, key, &mut bytes);
+        (Machine::Write(WriteOp::new(request, self.want)), bytes, request.fence_token)
+    }
 }
 
 impl Driver {
@@ -78,25 +105,23 @@ impl Driver {
     ///
     /// # Errors
     /// As [`Driver::begin`], and when the value is too long or no buffer is to be had.
-    pub fn begin_write(&mut self, key: &[u8], write: &WriteSpec<'_>, deadline: Duration, sink: Sink) -> Result<SlabKey, Error> {
-        key::check(key)?;
+    pub fn begin_write(
+        &mut self,
+        key: &[u8],
+        write: &WriteSpec<'_>,
+        way: Way,
+        deadline: Duration,
+        sink: Sink,
+    ) -> Result<SlabKey, Error> {
         let limit = self.attached.terms.value_bytes_max;
         if write.value.len() > limit {
             return Err(Error::ValueTooLong { bytes: write.value.len(), limit });
         }
-        let request = Request {
-            key_len: key.len() as u16,
-            fence_key_len: write.fence_key.len() as u16,
-            value_len: write.value.len() as u32,
-            ..write.request
-        };
+        let request = write.request_for(key);
         let total = request.total_bytes();
         let mut image = self.buffers.take(total)?;
-        let (bytes, fence_at, value_at) = (image.bytes_mut(), request.fence_key_at(), request.value_at());
-        bytes[fence_at - key.len()..fence_at].copy_from_slice(key);
-        bytes[fence_at..value_at].copy_from_slice(write.fence_key);
-        bytes[value_at..total].copy_from_slice(write.value);
-        let (name, op) = self.slot(key, deadline, sink)?;
+        write.lay(&request, key, image.bytes_mut());
+        let (name, op) = self.slot(key, way, deadline, sink)?;
         op.machine = Machine::Write(WriteOp::new(request, write.want));
         op.image = Some((image, total));
         op.fence_token = request.fence_token;
@@ -108,12 +133,18 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::Full`] then, and as `begin_write`.
-    pub fn submit_write(&mut self, key: &[u8], write: &WriteSpec<'_>, deadline: Duration) -> Result<SlabKey, Error> {
-        let hash = KeyHash::of(key, self.attached.terms.hash_seed);
-        if self.alive && !self.takes_request(hash.shard()) {
+    pub fn submit_write(
+        &mut self,
+        key: &[u8],
+        write: &WriteSpec<'_>,
+        way: Way,
+        deadline: Duration,
+        sink: Sink,
+    ) -> Result<SlabKey, Error> {
+        if self.alive && !self.takes_request(way.hash.shard()) {
             return Err(Error::Full);
         }
-        let name = self.begin_write(key, write, deadline, Sink::Submitted)?;
+        let name = self.begin_write(key, write, way, deadline, sink)?;
         if self.alive {
             self.pump();
         }

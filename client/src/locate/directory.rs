@@ -6,12 +6,15 @@
 //! ```
 //! An entry is used only in the layout epoch in which it was read: a later epoch may have retired its segment.
 //! The epoch is part of the word, so that an entry stored late by another session can never be taken for new.
-//! A shard's whole array is read when it is first needed, single lines of it afterwards.
+//! A shard's whole array is read when it is first needed, single lines of it afterwards. Entries are of one reign of
+//! their shard: it may have left the server and come back since.
 
+use parking_lot::Mutex;
+use sidewire_common::cluster::Reign;
 use sidewire_common::key::{KeyHash, SHARD_COUNT};
 use sidewire_common::layout::directory::{DirectoryEntry, ENTRY_BYTES};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const EPOCH_SHIFT: u32 = 48;
 const EPOCH_MASK: u64 = 0xffff;
@@ -28,9 +31,31 @@ pub(crate) enum Known {
 }
 
 struct Shard {
+    /// Of which the entries are.
+    reign: AtomicU32,
+    /// Held while entries are stored: none of an earlier reign may follow those of a later one.
+    storing: Mutex<()>,
     /// Whether all of it was read once.
     loaded: AtomicBool,
     entries: OnceLock<Box<[AtomicU64]>>,
+}
+
+impl Shard {
+    fn new() -> Self {
+        Self { reign: AtomicU32::new(0), storing: Mutex::new(()), loaded: AtomicBool::new(false), entries: OnceLock::new() }
+    }
+
+    /// Forgets what earlier reigns left. False when `reign` is itself an earlier one. The caller holds `storing`.
+    fn enter(&self, reign: Reign) -> bool {
+        let known = self.reign.load(Ordering::Relaxed);
+        if known < reign {
+            self.entries.get().into_iter().flatten().for_each(|word| word.store(0, Ordering::Relaxed));
+            self.loaded.store(false, Ordering::Relaxed);
+            // Whoever sees this reign sees no entry of an earlier one.
+            self.reign.store(reign, Ordering::Release);
+        }
+        known <= reign
+    }
 }
 
 /// The cache; one for each attachment.
@@ -42,8 +67,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// An empty one for shards of 2^`bits` entries.
     pub fn new(bits: u32) -> Self {
-        let shard = |_| Shard { loaded: AtomicBool::new(false), entries: OnceLock::new() };
-        Self { bits, shards: (0..SHARD_COUNT).map(shard).collect() }
+        Self { bits, shards: (0..SHARD_COUNT).map(|_| Shard::new()).collect() }
     }
 
     /// Directory bits of each shard.
@@ -56,9 +80,12 @@ impl Directory {
         entries.get(hash.directory_index(self.bits) as usize)
     }
 
-    /// The entry of a key, as of `epoch`.
+    /// The entry of a key, as of `epoch` and `reign`.
     #[inline]
-    pub fn known(&self, hash: KeyHash, epoch: u64) -> Known {
+    pub fn known(&self, hash: KeyHash, reign: Reign, epoch: u64) -> Known {
+        if self.shards[hash.shard() as usize].reign.load(Ordering::Acquire) != reign {
+            return Known::Shard;
+        }
         let word = self.word(hash).map_or(0, |w| w.load(Ordering::Relaxed));
         if word != 0
             && word >> EPOCH_SHIFT == epoch & EPOCH_MASK
@@ -70,10 +97,14 @@ impl Directory {
         if loaded { Known::Stale } else { Known::Shard }
     }
 
-    /// Entries of `shard` from `first` on, as they were read in `epoch`.
-    pub fn learned(&self, shard: u32, first: u32, bytes: &[u8], epoch: u64) {
-        let entries =
-            self.shards[shard as usize].entries.get_or_init(|| (0..1usize << self.bits).map(|_| AtomicU64::new(0)).collect());
+    /// Entries of `shard` from `first` on, as they were read in `epoch` and `reign`.
+    pub fn learned(&self, (shard, reign): (u32, Reign), first: u32, bytes: &[u8], epoch: u64) {
+        let place = &self.shards[shard as usize];
+        let _storing = place.storing.lock();
+        if !place.enter(reign) {
+            return;
+        }
+        let entries = place.entries.get_or_init(|| (0..1usize << self.bits).map(|_| AtomicU64::new(0)).collect());
         let words = bytes.as_chunks::<ENTRY_BYTES>().0;
         for (slot, word) in entries.iter().skip(first as usize).zip(words) {
             let entry = DirectoryEntry::from_raw(u64::from_le_bytes(*word));
@@ -82,9 +113,13 @@ impl Directory {
         }
     }
 
-    /// All entries of `shard` were read.
-    pub fn shard_loaded(&self, shard: u32) {
-        self.shards[shard as usize].loaded.store(true, Ordering::Relaxed);
+    /// All entries of `shard` were read in `reign`.
+    pub fn shard_loaded(&self, shard: u32, reign: Reign) {
+        let place = &self.shards[shard as usize];
+        let _storing = place.storing.lock();
+        if place.reign.load(Ordering::Relaxed) == reign {
+            place.loaded.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A key's entry led to a segment that does not serve it.
@@ -115,19 +150,38 @@ mod tests {
         let directory = Directory::new(4);
         let hash = KeyHash::from_raw(0x0350_0000_0000_0000);
         assert_eq!((hash.shard(), hash.directory_index(4)), (3, 5));
-        assert_eq!(directory.known(hash, 1), Known::Shard);
+        assert_eq!(directory.known(hash, 0, 1), Known::Shard);
         let entry = DirectoryEntry::new(Place { chunk: 0, unit: 9 }, 10);
         let mut bytes = vec![0; 16 * ENTRY_BYTES];
         bytes[40..48].copy_from_slice(&entry.raw().to_le_bytes());
-        directory.learned(3, 0, &bytes, 1);
-        directory.shard_loaded(3);
-        assert_eq!(directory.known(hash, 1), Known::Entry(entry));
-        assert_eq!(directory.known(hash, 2), Known::Stale);
+        directory.learned((3, 0), 0, &bytes, 1);
+        directory.shard_loaded(3, 0);
+        assert_eq!(directory.known(hash, 0, 1), Known::Entry(entry));
+        assert_eq!(directory.known(hash, 0, 2), Known::Stale);
         directory.forget(hash);
-        assert_eq!(directory.known(hash, 1), Known::Stale);
-        directory.learned(3, 5, &entry.raw().to_le_bytes(), 1);
-        assert_eq!(directory.known(hash, 1), Known::Entry(entry));
+        assert_eq!(directory.known(hash, 0, 1), Known::Stale);
+        directory.learned((3, 0), 5, &entry.raw().to_le_bytes(), 1);
+        assert_eq!(directory.known(hash, 0, 1), Known::Entry(entry));
         directory.epoch_comes(1 << 15);
-        assert_eq!(directory.known(hash, 1), Known::Stale);
+        assert_eq!(directory.known(hash, 0, 1), Known::Stale);
+    }
+
+    #[test]
+    fn a_shard_that_comes_back_meets_nothing_of_its_earlier_reign() {
+        let directory = Directory::new(4);
+        let hash = KeyHash::from_raw(0x0350_0000_0000_0000);
+        let entry = |unit| DirectoryEntry::new(Place { chunk: 0, unit }, 10);
+        let learn = |reign, unit| {
+            directory.learned((3, reign), 5, &entry(unit).raw().to_le_bytes(), 1);
+            directory.shard_loaded(3, reign);
+        };
+        learn(2, 9);
+        assert_eq!(directory.known(hash, 2, 1), Known::Entry(entry(9)));
+        assert_eq!(directory.known(hash, 4, 1), Known::Shard);
+        learn(4, 11);
+        // What was read in the earlier reign comes late.
+        learn(2, 9);
+        assert_eq!((directory.known(hash, 4, 1), directory.known(hash, 2, 1)), (Known::Entry(entry(11)), Known::Shard));
+        assert_eq!(directory.known(KeyHash::from_raw(0x0370_0000_0000_0000), 4, 1), Known::Stale);
     }
 }

@@ -1,16 +1,19 @@
 //! Locations of keys: a 4-way set-associative table of pairs of words.
 //!
 //! ```text
-//!   word 0   the key's hash
+//!   word 0   the key's hash, told apart by the reign of its shard
 //!   word 1   63    60 59    52 51                                   0
 //!            level    skip     location without its fingerprint
 //! ```
 //! Words are stored one by one; a pair of two writers' words is harmless, since the record decides. So is an entry
 //! of an earlier layout epoch: whatever lies there now, only a live record of that key *at that place* is believed.
+//! An entry of another reign is none: a shard may have left the server and come back since, and what it left there
+//! may look alive.
 //!
 //! A key that changes faster than it is read is not worth a guess: each time its location proves stale its *level*
 //! rises, and it must be found through the index 2^level - 1 times (*skip*) before it is cached again.
 
+use sidewire_common::cluster::Reign;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::bits::Field;
 use sidewire_common::layout::location::{Location, SUCCESSOR_BITS};
@@ -72,8 +75,8 @@ impl LocationCache {
 
     /// Where the key's record was, if that is worth a guess.
     #[inline]
-    pub fn lookup(&self, hash: KeyHash) -> Option<Location> {
-        let word = Self::way(self.known_set(hash)?, name(hash))?.load(Ordering::Relaxed);
+    pub fn lookup(&self, hash: KeyHash, reign: Reign) -> Option<Location> {
+        let word = Self::way(self.known_set(hash)?, name(hash, reign))?.load(Ordering::Relaxed);
         if SKIP.of(word) != 0 {
             return None;
         }
@@ -82,13 +85,13 @@ impl LocationCache {
     }
 
     /// The key was found at `location`, through the index or by a write of this client.
-    pub fn learned(&self, hash: KeyHash, location: Location) {
+    pub fn learned(&self, hash: KeyHash, reign: Reign, location: Location) {
         if self.pages.is_empty() || location.read_bytes().is_none() {
             return;
         }
         let (page, at) = self.set_at(hash);
         let page = self.pages[page].get_or_init(|| (0..PAGE_SETS).map(|_| Set::default()).collect());
-        let (set, name) = (&page[at], name(hash));
+        let (set, name) = (&page[at], name(hash, reign));
         let place = location.successor_tag();
         if let Some(slot) = Self::way(set, name) {
             let word = slot.load(Ordering::Relaxed);
@@ -104,8 +107,8 @@ impl LocationCache {
     }
 
     /// The key was not where `lookup` said.
-    pub fn proved_stale(&self, hash: KeyHash) {
-        let Some(slot) = self.known_set(hash).and_then(|set| Self::way(set, name(hash))) else { return };
+    pub fn proved_stale(&self, hash: KeyHash, reign: Reign) {
+        let Some(slot) = self.known_set(hash).and_then(|set| Self::way(set, name(hash, reign))) else { return };
         let word = slot.load(Ordering::Relaxed);
         let level = (LEVEL.of(word) + 1).min(LEVEL_MAX);
         slot.store(LEVEL.put(level) | SKIP.put((1 << level) - 1) | PLACE.of(word), Ordering::Relaxed);
@@ -113,8 +116,8 @@ impl LocationCache {
 
     /// The key was where `lookup` said.
     #[inline]
-    pub fn proved_good(&self, hash: KeyHash) {
-        let Some(slot) = self.known_set(hash).and_then(|set| Self::way(set, name(hash))) else { return };
+    pub fn proved_good(&self, hash: KeyHash, reign: Reign) {
+        let Some(slot) = self.known_set(hash).and_then(|set| Self::way(set, name(hash, reign))) else { return };
         let word = slot.load(Ordering::Relaxed);
         if LEVEL.of(word) != 0 {
             slot.store(LEVEL.put(LEVEL.of(word) - 1) | SKIP.put(SKIP.of(word)) | PLACE.of(word), Ordering::Relaxed);
@@ -122,10 +125,13 @@ impl LocationCache {
     }
 }
 
-/// What stands for a key; 0 is kept for empty entries.
+/// Odd, so that no two reigns of a key have one name.
+const REIGN_STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What stands for a key in a reign; 0 is kept for empty entries.
 #[inline]
-fn name(hash: KeyHash) -> u64 {
-    hash.raw().max(1)
+fn name(hash: KeyHash, reign: Reign) -> u64 {
+    (hash.raw() ^ u64::from(reign).wrapping_mul(REIGN_STRIDE)).max(1)
 }
 
 #[cfg(test)]
@@ -142,40 +148,50 @@ mod tests {
     fn what_was_learned_is_found() {
         let cache = LocationCache::new(1 << 12);
         let hash = KeyHash::from_raw(0x1234_5678_9abc_def0);
-        assert_eq!(cache.lookup(hash), None);
-        cache.learned(hash, location(hash, 5));
-        assert_eq!(cache.lookup(hash), Some(location(hash, 5)));
+        assert_eq!(cache.lookup(hash, 0), None);
+        cache.learned(hash, 0, location(hash, 5));
+        assert_eq!(cache.lookup(hash, 0), Some(location(hash, 5)));
+    }
+
+    #[test]
+    fn a_shard_that_comes_back_meets_nothing_of_its_earlier_reign() {
+        let cache = LocationCache::new(1 << 12);
+        let hash = KeyHash::from_raw(0x1234_5678_9abc_def0);
+        cache.learned(hash, 4, location(hash, 5));
+        assert_eq!(cache.lookup(hash, 6), None);
+        cache.learned(hash, 6, location(hash, 7));
+        assert_eq!((cache.lookup(hash, 6), cache.lookup(hash, 5)), (Some(location(hash, 7)), None));
     }
 
     #[test]
     fn zero_entries_remember_nothing() {
         let cache = LocationCache::new(0);
         let hash = KeyHash::from_raw(7);
-        cache.learned(hash, location(hash, 5));
-        cache.proved_stale(hash);
-        assert_eq!(cache.lookup(hash), None);
+        cache.learned(hash, 0, location(hash, 5));
+        cache.proved_stale(hash, 0);
+        assert_eq!(cache.lookup(hash, 0), None);
     }
 
     #[test]
     fn a_key_that_changes_often_is_skipped_longer_and_longer() {
         let cache = LocationCache::new(64);
         let hash = KeyHash::from_raw(99 << 20);
-        cache.learned(hash, location(hash, 1));
+        cache.learned(hash, 0, location(hash, 1));
         for level in 1..=LEVEL_MAX + 2 {
-            cache.proved_stale(hash);
+            cache.proved_stale(hash, 0);
             let mut searches = 0;
-            while cache.lookup(hash).is_none() {
-                cache.learned(hash, location(hash, 2));
+            while cache.lookup(hash, 0).is_none() {
+                cache.learned(hash, 0, location(hash, 2));
                 searches += 1;
             }
             assert_eq!(searches, (1 << level.min(LEVEL_MAX)) - 1);
         }
         for _ in 0..LEVEL_MAX {
-            cache.proved_good(hash);
+            cache.proved_good(hash, 0);
         }
-        cache.proved_stale(hash);
-        cache.learned(hash, location(hash, 1));
-        assert_eq!(cache.lookup(hash), Some(location(hash, 1)), "a calm key is cached again at once");
+        cache.proved_stale(hash, 0);
+        cache.learned(hash, 0, location(hash, 1));
+        assert_eq!(cache.lookup(hash, 0), Some(location(hash, 1)), "a calm key is cached again at once");
     }
 
     proptest! {
@@ -184,12 +200,12 @@ mod tests {
             let cache = LocationCache::new(32);
             for (unit, raw) in hashes.iter().enumerate() {
                 let hash = KeyHash::from_raw(*raw);
-                cache.learned(hash, location(hash, unit as u32));
-                prop_assert_eq!(cache.lookup(hash), Some(location(hash, unit as u32)));
+                cache.learned(hash, 0, location(hash, unit as u32));
+                prop_assert_eq!(cache.lookup(hash, 0), Some(location(hash, unit as u32)));
             }
             for raw in &hashes {
                 let hash = KeyHash::from_raw(*raw);
-                if let Some(found) = cache.lookup(hash) {
+                if let Some(found) = cache.lookup(hash, 0) {
                     let unit = found.place().unit as usize;
                     prop_assert_eq!(hashes[unit], *raw);
                 }

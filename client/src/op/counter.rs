@@ -1,12 +1,21 @@
-//! Counters and sequences: one Fetch-and-Add or Read on a cell.
+//! Counters and sequences: one Fetch-and-Add or Read on a cell. Where there are replicas the record holds the count:
+//! it is read as any record, and the worker adds.
 
 use super::cell::{Resolve, Resolved};
+use super::write::error_of;
 use super::{Ask, CellVerb, Context, Done, Input, Step};
 use crate::error::Error;
-use crate::retry::{ATTEMPTS_MAX, attempt_pause};
+use crate::retry::{Backoff, attempt_pause};
+use sidewire_common::layout::ack::{Ack, Outcome};
 use sidewire_common::layout::cell_reference::CellReference;
 use sidewire_common::layout::counter_cell::{CounterState, classify};
 use sidewire_common::layout::record::Kind;
+use sidewire_common::layout::request::{Operation, Request};
+use std::time::Duration;
+
+/// Pauses after the worker said that it is busy.
+const BUSY_PAUSE_FIRST: Duration = Duration::from_micros(200);
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// What is wanted of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +34,10 @@ enum Stage {
     Resolving,
     /// A verb was asked for on this cell.
     Cell(CellReference),
+    /// The worker was asked to add.
+    Asking,
+    /// It was busy, and is asked again.
+    Pausing,
 }
 
 /// The machine.
@@ -32,12 +45,13 @@ pub(crate) struct Counter {
     goal: CounterGoal,
     stage: Stage,
     resolve: Resolve,
+    busy: Backoff,
 }
 
 impl Counter {
     /// A machine with this goal.
     pub fn new(goal: CounterGoal) -> Self {
-        Self { goal, stage: Stage::Idle, resolve: Resolve::default() }
+        Self { goal, stage: Stage::Idle, resolve: Resolve::default(), busy: Backoff::new(BUSY_PAUSE_FIRST, BUSY_PAUSE_MAX) }
     }
 
     /// Its name in messages to people.
@@ -54,11 +68,23 @@ impl Counter {
         matches!(self.stage, Stage::Cell(_)) && self.goal != CounterGoal::Read
     }
 
+    /// Whether the worker was asked to add.
+    pub fn has_asked(&self) -> bool {
+        self.stage == Stage::Asking
+    }
+
+    /// The attachment it was made for has ended, and it was not carried out there.
+    pub fn forget_attempt(&mut self) {
+        self.stage = Stage::Idle;
+    }
+
     /// What it waits for, for people.
     pub fn seen(&self) -> String {
         match self.stage {
             Stage::Idle | Stage::Resolving => self.resolve.seen(),
             Stage::Cell(cell) => format!("waiting for cell {}", cell.index),
+            Stage::Asking => "waiting for the worker's ack".into(),
+            Stage::Pausing => "waiting for the worker, which was busy".into(),
         }
     }
 
@@ -81,15 +107,21 @@ impl Counter {
                 return Step::Reconnect;
             }
             (Stage::Cell(_), Input::CellLost) => return Step::Finished(Err(Error::Indeterminate { operation: self.name() })),
+            (Stage::Asking, Input::Ack(ack)) => return self.on_ack(&ack, cx),
+            (Stage::Pausing, Input::Resume) => return self.ask_worker(cx),
+            // Its request is under way; a Read that it needs no more has failed.
+            (Stage::Asking | Stage::Pausing, Input::Restart) => return Step::Wait,
             (_, Input::Restart) | (Stage::Idle, Input::Resume) => {
                 self.stage = Stage::Resolving;
-                self.resolve.start(wanted, or, cx)
+                self.resolve.start(wanted, or, self.delta().is_some(), cx)
             }
-            (Stage::Resolving, input) => self.resolve.on(input, wanted, or, cx),
+            (Stage::Resolving, input) => self.resolve.on(input, wanted, or, self.delta().is_some(), cx),
             _ => return Step::Wait,
         };
         match resolved {
             Resolved::Cell(cell) => self.ask(cell, cx),
+            Resolved::Count(count) => Step::Finished(Ok(Done::Value(Some(count)))),
+            Resolved::Counted => self.ask_worker(cx),
             Resolved::Absent if self.goal == CounterGoal::Read => Step::Finished(Ok(Done::Value(None))),
             Resolved::Absent => Step::Finished(Err(Error::NotFound)),
             Resolved::Step(step) => step,
@@ -105,6 +137,45 @@ impl Counter {
         self.stage = Stage::Cell(cell);
         cx.asks.push(Ask::Cell { index: cell.index, verb });
         Step::Wait
+    }
+
+    /// What is added.
+    fn delta(&self) -> Option<i64> {
+        match self.goal {
+            CounterGoal::Add(delta) => Some(delta),
+            CounterGoal::Next => Some(1),
+            CounterGoal::Read => None,
+        }
+    }
+
+    fn ask_worker(&mut self, cx: &mut Context<'_>) -> Step {
+        self.stage = Stage::Asking;
+        let (kind, _) = self.kinds();
+        let argument = self.delta().unwrap_or(0);
+        cx.asks.push(Ask::Request(Request { kind, argument, ..Request::new(Operation::Add, 0) }));
+        Step::Wait
+    }
+
+    fn on_ack(&mut self, ack: &Ack, cx: &mut Context<'_>) -> Step {
+        if ack.outcome == Outcome::Busy {
+            self.stage = Stage::Pausing;
+            return Step::Pause(self.busy.pause());
+        }
+        if ack.outcome == Outcome::Done {
+            cx.stats.adds.add(1);
+        }
+        Step::Finished(self.settled(ack))
+    }
+
+    /// How the add has ended that the worker was asked for.
+    pub fn settled(&self, ack: &Ack) -> Result<Done, Error> {
+        let before = ack.figures[0] as i64;
+        match (ack.outcome, self.goal) {
+            (Outcome::Done, CounterGoal::Add(delta)) => Ok(Done::Asked(before.wrapping_add(delta))),
+            (Outcome::Done, _) => Ok(Done::Asked(before)),
+            (Outcome::OutOfRange, CounterGoal::Add(delta)) => Err(Error::OutOfRange { value: before.wrapping_add(delta) }),
+            _ => Err(error_of(ack, self.kinds().0, None, self.name())),
+        }
     }
 
     fn on_word(&mut self, old: u64, cx: &mut Context<'_>) -> Step {
@@ -128,10 +199,8 @@ impl Counter {
     fn on_frozen(&mut self, cx: &mut Context<'_>) -> Step {
         cx.cells.forget(cx.key);
         self.stage = Stage::Idle;
-        self.resolve.retired += 1;
-        if self.resolve.retired > ATTEMPTS_MAX {
-            return Step::Exhausted;
-        }
+        // Until a new primary has opened nothing changes: the deadline is the bound.
+        self.resolve.retired = self.resolve.retired.saturating_add(1);
         Step::Pause(attempt_pause(self.resolve.retired))
     }
 }
@@ -219,5 +288,31 @@ mod tests {
         assert!(matches!(lost(CounterGoal::Read), Ok(Done::Value(Some(0)))));
         world.set_slot(SEGMENT, 0, sidewire_common::layout::location::Location::EMPTY);
         assert!(matches!(run(&mut world, CounterGoal::Add(1)), Err(Error::NotFound)));
+    }
+
+    /// A record that holds the count itself: read as it is, added to by the worker.
+    #[test]
+    fn a_count_in_the_record_is_read_there_and_added_to_by_the_worker() {
+        let mut world = World::new(b"counter");
+        let key = world.key.clone();
+        let value = [&7_i64.to_le_bytes()[..], &[0; 8]].concat();
+        let location = world.record_of(at(4), Kind::Counter, &key, &value, 1, 0, State::Live(version(1)));
+        world.set_slot(SEGMENT, 0, location);
+        assert!(matches!(run(&mut world, CounterGoal::Read), Ok(Done::Value(Some(7)))));
+        let mut asked = Vec::new();
+        for outcome in [Outcome::Busy, Outcome::Done] {
+            let mut outcomes = vec![Outcome::Done, outcome];
+            let mut counter = Counter::new(CounterGoal::Add(5));
+            let mut on = |input, cx: &mut Context<'_>| counter.on(input, cx);
+            let sum = world.run(&mut on, &mut |_, _, _| {}, &mut |_, request| {
+                asked.push((request.operation, request.argument, request.kind));
+                (outcomes.pop().unwrap_or(Outcome::Done), 0)
+            });
+            // The script's worker tells 0 as the value before.
+            assert!(matches!(sum, Ok(Done::Asked(5))), "{sum:?}");
+        }
+        assert_eq!(asked, [(Operation::Add, 5, Kind::Counter); 3]);
+        assert!(matches!(run(&mut world, CounterGoal::Next), Err(Error::WrongKind { .. })));
+        assert!(matches!(run(&mut world, CounterGoal::Read), Ok(Done::Value(Some(7)))), "the count itself is never cached");
     }
 }

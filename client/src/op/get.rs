@@ -144,7 +144,7 @@ impl Get {
     #[inline]
     fn start(&mut self, cx: &mut Context<'_>) -> Step {
         self.round = self.round.wrapping_add(1);
-        if let Some(location) = cx.locations.lookup(cx.hash)
+        if let Some(location) = cx.locations.lookup(cx.hash, cx.reign)
             && let Some(bytes) = location.read_bytes()
         {
             self.cached = true;
@@ -188,7 +188,7 @@ impl Get {
         self.held = None;
         self.cause = None;
         self.overflow = None;
-        match cx.directory.known(cx.hash, cx.epoch) {
+        match cx.directory.known(cx.hash, cx.reign, cx.epoch) {
             Known::Entry(entry) => self.ask_home(entry, cx),
             Known::Shard => self.ask_shard(cx),
             Known::Stale => {
@@ -225,22 +225,22 @@ impl Get {
             What::Cached | What::Slot | What::Link => self.on_record(tag, buffer, bytes, cx),
             What::Home | What::Overflow => self.on_bucket(tag.what, &buffer, cx),
             What::Shard(first) => {
-                cx.directory.learned(cx.hash.shard(), first, &buffer.bytes()[..bytes], cx.epoch);
+                cx.directory.learned((cx.hash.shard(), cx.reign), first, &buffer.bytes()[..bytes], cx.epoch);
                 if self.awaited > 0 {
                     return Step::Wait;
                 }
-                cx.directory.shard_loaded(cx.hash.shard());
+                cx.directory.shard_loaded(cx.hash.shard(), cx.reign);
                 self.on_directory(cx)
             }
             What::Line(first) => {
-                cx.directory.learned(cx.hash.shard(), first, &buffer.bytes()[..bytes], cx.epoch);
+                cx.directory.learned((cx.hash.shard(), cx.reign), first, &buffer.bytes()[..bytes], cx.epoch);
                 self.on_directory(cx)
             }
         }
     }
 
     fn on_directory(&mut self, cx: &mut Context<'_>) -> Step {
-        match cx.directory.known(cx.hash, cx.epoch) {
+        match cx.directory.known(cx.hash, cx.reign, cx.epoch) {
             Known::Entry(entry) => {
                 self.ask_home(entry, cx);
                 Step::Wait
@@ -328,14 +328,14 @@ impl Get {
         match what {
             What::Cached => {
                 cx.stats.location_hits.add(1);
-                cx.locations.proved_good(cx.hash);
+                cx.locations.proved_good(cx.hash, cx.reign);
             }
             _ if self.cached && self.attempt == 0 => {
                 // Through the link of a cached record: one Read more than with a fresh location.
-                cx.locations.proved_stale(cx.hash);
-                cx.locations.learned(cx.hash, at);
+                cx.locations.proved_stale(cx.hash, cx.reign);
+                cx.locations.learned(cx.hash, cx.reign, at);
             }
-            _ => cx.locations.learned(cx.hash, at),
+            _ => cx.locations.learned(cx.hash, cx.reign, at),
         }
         if record.whole.expiry_ms == 0 {
             return Step::Finished(Ok(Done::Found(Found::Record(record))));
@@ -392,7 +392,7 @@ impl Get {
     fn disbelieve(&mut self, what: What, cause: Cause, cx: &mut Context<'_>) -> Step {
         if self.attempt == 0 {
             count(cause, cx);
-            cx.locations.proved_stale(cx.hash);
+            cx.locations.proved_stale(cx.hash, cx.reign);
             self.held = None;
             return self.look_up(cx);
         }

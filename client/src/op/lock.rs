@@ -126,6 +126,11 @@ impl Lock {
         matches!(self.goal, LockGoal::GiveBack(_))
     }
 
+    /// Whether it may begin anew elsewhere: no swap of it is in flight, and it gives nothing back.
+    pub fn may_leave(&self) -> bool {
+        !self.gives_back() && !matches!(self.stage, Stage::Swapping { .. } | Stage::Verifying { .. })
+    }
+
     /// The attachment it was made for has ended: the server sweeps what this client held.
     pub fn forget_attempt(&mut self, attempts: &LockAttempts) {
         if let Stage::Swapping { cell, .. } | Stage::Verifying { cell, .. } = self.stage {
@@ -177,7 +182,7 @@ impl Lock {
                 _ => Step::Finished(Err(error_of(&ack, Kind::Lock, None, "lock"))),
             },
             (Stage::Resolving, input) => {
-                let resolved = self.resolve.on(input, Kind::Lock, Kind::Lock, cx);
+                let resolved = self.resolve.on(input, Kind::Lock, Kind::Lock, true, cx);
                 self.on_resolved(resolved, cx)
             }
             _ => Step::Wait,
@@ -193,7 +198,7 @@ impl Lock {
 
     fn resolve(&mut self, cx: &mut Context<'_>) -> Step {
         self.stage = Stage::Resolving;
-        let resolved = self.resolve.start(Kind::Lock, Kind::Lock, cx);
+        let resolved = self.resolve.start(Kind::Lock, Kind::Lock, true, cx);
         self.on_resolved(resolved, cx)
     }
 
@@ -206,6 +211,9 @@ impl Lock {
                 let request = Request { kind: Kind::Lock, ..Request::new(Operation::Put, 0) };
                 cx.asks.push(Ask::Request(request));
                 Step::Wait
+            }
+            Resolved::Count(_) | Resolved::Counted => {
+                Step::Finished(Err(Error::Layout { reason: "the record of a lock holds a count".into() }))
             }
             Resolved::Step(step) => step,
         }
@@ -269,6 +277,12 @@ impl Lock {
         if view.holder.is_some() || self.abandoned {
             return Step::Finished(Ok(Done::Lock(Err(view))));
         }
+        let closed = cx.locks_open_at.since(super::now());
+        if !closed.is_zero() {
+            // The server is in its first lease: holders of another life may still believe in theirs.
+            self.stage = Stage::Waiting(cell);
+            return Step::Pause(closed);
+        }
         self.swaps += 1;
         match word.acquired_by(cx.holder) {
             Some(mine) if self.swaps <= ATTEMPTS_MAX => self.swap(cell, word, mine, cx),
@@ -279,10 +293,8 @@ impl Lock {
     fn on_retired(&mut self, cx: &mut Context<'_>) -> Step {
         cx.cells.forget(cx.key);
         self.stage = Stage::Idle;
-        self.resolve.retired += 1;
-        if self.resolve.retired > ATTEMPTS_MAX {
-            return Step::Exhausted;
-        }
+        // Until a new primary has opened nothing changes: the deadline is the bound.
+        self.resolve.retired = self.resolve.retired.saturating_add(1);
         Step::Pause(attempt_pause(self.resolve.retired))
     }
 }

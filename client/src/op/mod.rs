@@ -16,10 +16,11 @@ pub(crate) use write::{Want, WriteOp};
 use crate::error::Error;
 use crate::lease::ShardClock;
 use crate::locate::{CellCache, Directory, LocationCache};
-use crate::lock_guard::LockView;
+use crate::lock_guard::{Held, LockView};
 use crate::stats::SessionStats;
 use crate::write::Write;
 use sidewire_common::clock::BootInstant;
+use sidewire_common::cluster::Reign;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Ack;
 use sidewire_common::layout::location::{Location, Place};
@@ -34,6 +35,10 @@ pub(crate) struct Context<'a> {
     pub key: &'a [u8],
     /// Its hash.
     pub hash: KeyHash,
+    /// Reign of its shard; 0 when the server is alone.
+    pub reign: Reign,
+    /// No lock is granted before.
+    pub locks_open_at: BootInstant,
     /// Layout epoch that the operation is pinned to.
     pub epoch: u64,
     /// Cached directory.
@@ -196,6 +201,10 @@ pub(crate) enum Done {
     View(Option<LockView>),
     /// A lock was taken, or is held by another.
     Lock(Result<Taken, LockView>),
+    /// A lock was taken: what its guard needs.
+    Locked(Box<Held>),
+    /// A sum or next number that the worker told.
+    Asked(i64),
     /// A lock was given back.
     Unlocked,
     /// Of raw verbs.

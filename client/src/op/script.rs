@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::lease::ShardClock;
 use crate::locate::{CellCache, Directory, LocationCache};
 use crate::stats::SessionStats;
+use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Access, Fabric, WorkId, shm};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::{Ack, Outcome};
@@ -38,6 +39,7 @@ pub(super) struct World {
     pub key: Vec<u8>,
     pub hash: KeyHash,
     pub epoch: u64,
+    pub reign: u32,
     pub locations: LocationCache,
     pub stats: SessionStats,
     pub cells: CellCache,
@@ -59,6 +61,7 @@ impl World {
             key: key.to_vec(),
             hash,
             epoch: 1,
+            reign: 0,
             locations: LocationCache::new(64),
             stats: SessionStats::default(),
             cells: CellCache::default(),
@@ -193,6 +196,8 @@ impl World {
         Context {
             key: &self.key,
             hash: self.hash,
+            reign: self.reign,
+            locks_open_at: BootInstant::from_nanos(0),
             epoch: self.epoch,
             directory: &self.directory,
             directories: DIRECTORIES,

@@ -60,6 +60,16 @@ impl WriteOp {
         }
     }
 
+    /// What it asks for.
+    pub fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// Bytes of the value that it stores.
+    pub fn value_bytes(&self) -> usize {
+        self.request.value_len as usize
+    }
+
     /// What it waits for, for people.
     pub fn seen(&self) -> String {
         match self.sent {
@@ -86,17 +96,21 @@ impl WriteOp {
                 self.busy = true;
                 Step::Pause(self.backoff.pause())
             }
-            Input::Ack(ack) => Step::Finished(self.outcome(&ack, cx)),
+            Input::Ack(ack) => {
+                self.note(&ack, cx);
+                Step::Finished(self.settled(&ack))
+            }
             _ => Step::Wait,
         }
     }
 
-    fn outcome(&self, ack: &Ack, cx: &Context<'_>) -> Result<Done, Error> {
-        let [first, second] = ack.figures;
+    /// Counts it, and remembers where the record is.
+    fn note(&self, ack: &Ack, cx: &Context<'_>) {
+        let [_, second] = ack.figures;
         if self.request.operation == Operation::Put && matches!(ack.outcome, Outcome::Done | Outcome::Exists) {
             let location = Location::from_raw(second);
             if !location.is_empty() && location.fingerprint() == cx.hash.fingerprint() {
-                cx.locations.learned(cx.hash, location);
+                cx.locations.learned(cx.hash, cx.reign, location);
             }
         }
         if ack.outcome == Outcome::Done {
@@ -107,12 +121,17 @@ impl WriteOp {
                 _ => {}
             }
         }
+    }
+
+    /// How the write has ended.
+    pub fn settled(&self, ack: &Ack) -> Result<Done, Error> {
+        let [first, _] = ack.figures;
         let version = Version::from_raw(first);
         match (ack.outcome, self.want) {
             (_, Want::Answered) => Ok(Done::Raw),
             (Outcome::Done, Want::Write) => Ok(Done::Write(Write::Done(version))),
             (Outcome::Done, Want::Created | Want::Broken) => Ok(Done::Created(true)),
-            (Outcome::Done, Want::Sum(delta)) => Ok(Done::Sum((first as i64).wrapping_add(delta))),
+            (Outcome::Done, Want::Sum(delta)) => Ok(Done::Asked((first as i64).wrapping_add(delta))),
             (Outcome::NotFound, Want::Write) => Ok(Done::Write(Write::NotDone(Unmet::NotFound))),
             (Outcome::NotFound, Want::Broken) => Ok(Done::Created(false)),
             (Outcome::Exists, Want::Write) => Ok(Done::Write(Write::NotDone(Unmet::Exists(version)))),

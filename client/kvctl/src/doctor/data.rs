@@ -2,7 +2,7 @@
 
 use super::finding::Area::Data;
 use super::finding::{Findings, Level};
-use sidewire::{Client, ClientId, Error, Session, WriteOptions};
+use sidewire::{Client, Error, Session, WriteOptions};
 use std::time::{Duration, Instant};
 
 /// Bytes of a short value: one packet.
@@ -16,8 +16,8 @@ const KEPT: Duration = Duration::from_secs(60);
 type Step<'a> = (&'static str, &'static str, &'a dyn Fn() -> Result<(), Trouble>);
 
 /// The verbs.
-pub fn each_verb(client: &Client, session: &Session, limit: Duration, findings: &mut Findings) {
-    let visit = Visit { session, limit, key: format!("{{sidewire.doctor.{:016x}}}", ClientId::random().0 as u64) };
+pub fn each_verb(client: &Client, session: &Session, (tag, limit): (&str, Duration), findings: &mut Findings) {
+    let visit = Visit { session, limit, key: tag.to_owned() };
     let long = LONG_BYTES.min(usize::try_from(client.attachment().value_bytes_max).unwrap_or(LONG_BYTES));
     let steps: [Step<'_>; 6] = [
         ("data.write", "Write-with-Immediate and its ack (a Put)", &|| visit.put("value", SHORT_BYTES)),

@@ -68,21 +68,21 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self, context: &Context, output: &mut Output) -> Done<ExitCode> {
-        let named = context.globals().named_server();
         if let Some(root) = &self.root
             && !root.is_dir()
         {
             return Err(Failure::usage(format!("--root {} is not a directory", root.display())));
         }
         // A copy of a machine cannot reach anybody.
-        let server = named.filter(|_| self.root.is_none());
+        let server =
+            context.globals().servers().first().copied().filter(|_| context.globals().names_server() && self.root.is_none());
         let towards = server.map(local_address_towards).transpose()?.flatten();
         let facts = facts::gather(&Root::new(self.root.as_deref()));
         let mut findings = Findings::default();
-        let info = server.and_then(|server| server::control(server, context, &mut findings));
+        let visits = server.map_or_else(Vec::new, |_| server::control(context, &mut findings));
         let fabric = match context.globals().fabric {
             Some(Fabric::Only(kind)) => Some(kind),
-            _ => info.as_ref().and_then(|info| info.fabric.as_ref()?.kind.parse().ok()),
+            _ => visits.first().and_then(|visit| visit.info.fabric.as_ref()?.kind.parse().ok()),
         };
         let wanted = Wanted {
             device: context.globals().device.as_deref(),
@@ -92,8 +92,8 @@ impl Doctor {
         let memory_bytes = self.memory.unwrap_or(MEMORY_DEFAULT);
         let purpose = Purpose { wanted, fabric, memory_bytes, memory_is_given: self.memory.is_some() };
         let choice = judge::machine(&facts, &purpose, &mut findings);
-        if let Some(info) = &info {
-            server::way(info, context, &mut findings);
+        for visit in &visits {
+            server::way(visit, context, &mut findings);
         }
         page::print(&facts, choice.as_ref(), &findings, output)?;
         Ok(if findings.count(Level::Fault) == 0 { ExitCode::SUCCESS } else { ExitCode::from(TROUBLE) })

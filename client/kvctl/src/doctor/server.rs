@@ -6,24 +6,69 @@ use super::finding::{Findings, Level};
 use crate::context::Context;
 use crate::failure::Failure;
 use sidewire::v1::{FabricReport, InfoReply};
-use sidewire::{Attachment, FabricKind};
+use sidewire::{Attachment, ClientId, FabricKind, Fleet, FleetServer};
+use sidewire_common::cluster::ClusterMap;
 use sidewire_common::fabric::selection::path_mtu;
+use sidewire_common::key::KeyHash;
 use std::time::Instant;
 
-/// Asks the server what it is.
-pub fn control(server: &str, context: &Context, findings: &mut Findings) -> Option<InfoReply> {
-    let started = Instant::now();
-    let info = match context.admin().and_then(|admin| Ok(admin.info()?)) {
-        Ok(info) => info,
+/// Tags that are tried to find one whose keys a server has: it has one shard of 256 at least, or none.
+const TAGS_TRIED: u32 = 10_000;
+
+/// A server that answers.
+pub struct Visit {
+    /// Its address.
+    pub server: String,
+    /// What it says of itself.
+    pub info: InfoReply,
+    /// What keys are to begin with that are stored there.
+    pub tag: String,
+}
+
+/// Asks the servers what they are.
+pub fn control(context: &Context, findings: &mut Findings) -> Vec<Visit> {
+    match context.fleet() {
+        Ok(fleet) => {
+            let asked = fleet.servers().iter().map(|server| {
+                let info = ask(server, findings)?;
+                Some(Visit { server: server.address.clone(), info, tag: tag(fleet, server) })
+            });
+            asked.flatten().collect()
+        }
         Err(failure) => {
-            let means = "nothing works without the control plane: addresses and keys of the data plane come from there";
-            let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
-            let mend =
-                format!("on {host}: systemctl start kv-server, ss -ltn; from here: ping {host}, and look at firewalls (TCP)");
-            findings.mend((Server, Level::Fault, "server.unreachable"), failure.message, means, mend);
+            unreachable(&context.globals().server(), failure.message, findings);
+            Vec::new()
+        }
+    }
+}
+
+/// A tag whose keys the server has.
+fn tag(fleet: &Fleet, server: &FleetServer) -> String {
+    let tags = || format!("{{sidewire.doctor.{:016x}}}", ClientId::random().0 as u64);
+    let is_there = |tag: &String| {
+        let primary = |map: &ClusterMap| map.shard(KeyHash::of(tag.as_bytes(), map.hash_seed).shard()).primary();
+        fleet.map().is_none_or(|map| primary(map) == server.member)
+    };
+    (0..TAGS_TRIED).map(|_| tags()).find(is_there).unwrap_or_else(tags)
+}
+
+fn unreachable(server: &str, what: String, findings: &mut Findings) {
+    let means = "nothing works without the control plane: addresses and keys of the data plane come from there";
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let mend = format!("on {host}: systemctl start kv-server, ss -ltn; from here: ping {host}, and look at firewalls (TCP)");
+    findings.mend((Server, Level::Fault, "server.unreachable"), what, means, mend);
+}
+
+fn ask(server: &FleetServer, findings: &mut Findings) -> Option<InfoReply> {
+    let started = Instant::now();
+    let info = match server.admin.info() {
+        Ok(info) => info,
+        Err(error) => {
+            unreachable(&server.address, error.to_string(), findings);
             return None;
         }
     };
+    let server = &server.address;
     let what = format!(
         "{server} answers in {:.1?}: incarnation {:016x}, up {} s",
         started.elapsed(),
@@ -47,7 +92,8 @@ fn version(info: &InfoReply, findings: &mut Findings) {
 }
 
 /// Attaches, compares both ends, and tries each verb.
-pub fn way(info: &InfoReply, context: &Context, findings: &mut Findings) {
+pub fn way(visit: &Visit, context: &Context, findings: &mut Findings) {
+    let info = &visit.info;
     let fabric = info.fabric.clone().unwrap_or_default();
     let what = format!("the server runs {}: {}", fabric.kind, fabric.reason);
     findings.ok(Server, "server.fabric", what, "the data plane of this server");
@@ -55,9 +101,15 @@ pub fn way(info: &InfoReply, context: &Context, findings: &mut Findings) {
         Ok(client) => client,
         Err(failure) => return not_attached(&fabric, failure, findings),
     };
-    ends(&fabric, &client.attachment(), findings);
-    match context.session() {
-        Ok(session) => data::each_verb(client, session, context.globals().timeout, findings),
+    // In a cluster a member is attached to when it is first needed.
+    let reached = context.session().and_then(|session| Ok((session, session.exists(visit.tag.as_bytes())?)));
+    match reached {
+        Ok((session, _)) => {
+            let attachments = client.attachments();
+            let there = attachments.iter().find(|attachment| attachment.server == visit.server);
+            ends(&fabric, there.unwrap_or(&client.attachment()), findings);
+            data::each_verb(client, session, (&visit.tag, context.globals().timeout), findings);
+        }
         Err(failure) => not_attached(&fabric, failure, findings),
     }
 }

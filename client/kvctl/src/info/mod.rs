@@ -4,15 +4,17 @@ mod text;
 
 use crate::context::Context;
 use crate::failure::Done;
-use crate::output::{Output, Style};
+use crate::output::{Output, Style, note};
 use clap::Args;
 use serde_json::{Value as Json, json};
+use sidewire::FleetServer;
 use sidewire::v1::{ClientReport, InfoReply, PoolReport, WorkerReport};
 
 const EXAMPLES: &str = "\
 Examples:
   kvctl info
   kvctl --json info | jq .keys
+  kvctl -s 10.0.0.7:7400,10.0.0.8:7400 info        each member of their cluster
 
 Reads per Get are what each client counts itself: the server does not see Gets.";
 
@@ -23,12 +25,43 @@ pub struct Info {}
 
 impl Info {
     pub fn run(self, context: &Context, output: &mut Output) -> Done {
-        let info = context.admin()?.info()?;
-        match output.style() {
-            Style::Json | Style::Line => output.line(json(&info)),
-            Style::Text => output.bytes(text::page(context.globals().server(), &info).as_bytes()),
+        let mut gone = None;
+        for server in context.fleet()?.servers() {
+            let info = match server.admin.info() {
+                Ok(info) => info,
+                // The others are told nevertheless.
+                Err(error) if server.member.is_some() => {
+                    note(format_args!("kvctl: {} ({}): {error}", server.name, server.address));
+                    gone = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            match output.style() {
+                Style::Json | Style::Line => output.line(member(server, json(&info)))?,
+                Style::Text => output.bytes(text::page(&title(server), &info).as_bytes())?,
+            }
         }
+        gone.map_or(Ok(()), |error| Err(error.into()))
     }
+}
+
+/// A server's address, and its node's name if it has one.
+fn title(server: &FleetServer) -> String {
+    match server.member {
+        Some(id) => format!("{} ({}, member {id})", server.address, server.name),
+        None => server.address.clone(),
+    }
+}
+
+/// A member's report says whose it is.
+fn member(server: &FleetServer, mut info: Json) -> Json {
+    if let (Some(id), Some(fields)) = (server.member, info.as_object_mut()) {
+        fields.insert("server".into(), json!(server.address));
+        fields.insert("node".into(), json!(server.name));
+        fields.insert("member".into(), json!(id.0));
+    }
+    info
 }
 
 /// Bytes in use for each key, index and records together.

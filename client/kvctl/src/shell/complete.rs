@@ -28,8 +28,8 @@ impl<'a> Helper<'a> {
 
     /// Existing keys that begin with this and can be written plainly.
     fn keys(&self, begin: &str) -> Vec<String> {
-        let Ok(admin) = self.context.admin() else { return Vec::new() };
-        let Ok(items) = admin.scan(begin.as_bytes(), false, KEYS_MAX) else { return Vec::new() };
+        let Ok(fleet) = self.context.fleet() else { return Vec::new() };
+        let items = fleet.scan(begin.as_bytes(), false, KEYS_MAX);
         let keys = items.filter_map(|item| String::from_utf8(item.ok()?.key).ok());
         let mut keys: Vec<_> = keys.filter(|key| is_plain(key)).collect();
         keys.sort_unstable();

@@ -224,6 +224,7 @@ fn a_place_outside_every_region_is_not_read() {
     let mut world = with_key();
     world.locations.learned(
         world.hash,
+        0,
         Location::new(world.hash.fingerprint(), 64, sidewire_common::layout::location::Place { chunk: 9, unit: 1 }),
     );
     assert_eq!(world.get().as_deref(), Some(&b"one"[..]));
