@@ -53,9 +53,13 @@ impl MemcachedStore {
         Ok(store)
     }
 
+    /// The client reads statistics in the binary protocol only: in the other it stops at the first line.
     fn stats(&self) -> Result<HashMap<String, String>, Stop> {
-        let all = connect(&self.url, self.deadline)?.stats()?;
-        Ok(all.into_iter().next().map(|(_, stats)| stats).unwrap_or_default())
+        let mut url = self.url.clone();
+        url.set_query(None);
+        let all = connect(&url, self.deadline)?.stats()?;
+        let all = all.into_iter().next().map(|(_, stats)| stats).unwrap_or_default();
+        Ok(all.into_iter().map(|(name, value)| (name, value.trim().to_owned())).collect())
     }
 }
 

@@ -71,6 +71,9 @@ fn memcached_is_put_under_the_same_load() {
     let Some(memcached) = Peer::memcached() else { return };
     let target = url("memcached", &memcached);
     exercise(&target, &["-p", "multigetproportion=0.05", "--ttl", "1h"]);
+    let ran = alone(&["run", "-w", "c", "--target", &target, "--load", "--records", "1000", "--duration", "1s"]);
+    assert!(figure(&ran.json, "/server_cpu_ns_per_op") > 500.0, "{:#}", ran.json);
+    assert!(ran.json["environment"]["server_version"].as_str().is_some_and(|version| version.starts_with("memcached 1")));
     let ran = alone(&["run", "-w", "c", "--target", &target, "--load", "--records", "1000", "-p", "lockproportion=0.5"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("does not offer the operation lock"), "{}", ran.stderr);
