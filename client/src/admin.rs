@@ -73,6 +73,26 @@ impl Admin {
         self.control.call(self.deadline, async move { client.info(v1::InfoRequest {}).await }).map_err(|e| self.error(e))
     }
 
+    /// Who is in the server's cluster, and the map.
+    ///
+    /// # Errors
+    /// When it does not answer, or belongs to no cluster.
+    pub fn cluster_status(&self) -> Result<v1::StatusReply, Error> {
+        let mut client = self.control.cluster();
+        self.control.call(self.deadline, async move { client.status(v1::StatusRequest {}).await }).map_err(|e| self.error(e))
+    }
+
+    /// Changes a node of the server's cluster; tells the epoch of the map that has it.
+    ///
+    /// # Errors
+    /// When the server does not answer, belongs to no cluster, or the map cannot be changed so, or not now.
+    pub fn change_node(&self, node: &str, change: v1::change_node_request::Change) -> Result<u32, Error> {
+        let mut client = self.control.cluster();
+        let request = v1::ChangeNodeRequest { node: node.into(), change: Some(change) };
+        let changed = self.control.call(self.deadline, async move { client.change_node(request).await });
+        changed.map(|reply| reply.epoch).map_err(|e| self.error(e))
+    }
+
     /// All keys that begin with `prefix`, in no order; `limit` 0 means all. A key that exists throughout is told at
     /// least once.
     ///

@@ -52,7 +52,7 @@ pub(crate) fn attach(
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
     let result = is_member(membership, &reply, server).and_then(|()| adopt(control, wishes, client, &reply, received, left()));
     let result = result.and_then(|attached| {
-        attached.lease.renewed(sent, attached.terms.lease);
+        attached.lease.renewed(sent, first_lease(&reply, attached.terms.lease));
         if attached.lease.valid_at(BootInstant::now()) {
             Ok(attached)
         } else {
@@ -81,6 +81,11 @@ fn is_member(membership: Option<&Membership>, reply: &v1::AttachReply, server: &
         _ if membership.hash_seed != reply.hash_seed => gone("the server there hashes keys unlike its cluster".into()),
         _ => Ok(()),
     }
+}
+
+/// A server of a cluster grants no more than is left of its own lease.
+fn first_lease(reply: &v1::AttachReply, whole: Duration) -> Duration {
+    if reply.lease_left_ms == 0 { whole } else { whole.min(Duration::from_millis(reply.lease_left_ms)) }
 }
 
 fn refused(error: ControlError, server: &str) -> Error {

@@ -16,6 +16,7 @@ pub(crate) use plane::{Background, Plane};
 use crate::address::Address;
 use crate::error::Error;
 use sidewire_proto::v1::admin_client::AdminClient;
+use sidewire_proto::v1::cluster_client::ClusterClient;
 use sidewire_proto::v1::session_client::SessionClient;
 use sidewire_proto::{ERROR_CODE, v1};
 use std::future::Future;
@@ -65,7 +66,7 @@ impl From<Status> for ControlError {
         let code = status.metadata().get(ERROR_CODE).and_then(|c| c.to_str().ok());
         let failure = match code {
             Some("unknown-client" | "incarnation") => Failure::Lapsed,
-            Some("stopping") => Failure::Unreachable,
+            Some("stopping" | "no-lease") => Failure::Unreachable,
             Some(_) => Failure::Refused,
             None => match status.code() {
                 Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => Failure::Unreachable,
@@ -125,6 +126,11 @@ impl Control {
     /// The administration service.
     pub fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
+    }
+
+    /// The cluster service, for tools.
+    pub fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
     }
 
     /// Runs a call to its end or its deadline.

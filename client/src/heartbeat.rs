@@ -21,7 +21,7 @@ use sidewire_common::fabric::{
 };
 use sidewire_common::host::{self, Thread};
 use sidewire_common::layout::beat::{Answer, Beat, Verdict};
-use sidewire_common::limits::{BEAT_DEPTH, LEASE_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES};
+use sidewire_common::limits::{BEAT_DEPTH, LEASE_MS_MAX, MESSAGE_BYTES};
 use sidewire_proto::{convert, v1};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -405,7 +405,7 @@ impl Beater {
         let Some(at) = self.sent.iter().position(|(number, _)| *number == answer.number) else { return };
         let (_, sent) = self.sent[at];
         self.sent.drain(..=at);
-        let lease = Duration::from_millis(answer.lease_ms.clamp(LEASE_MS_MIN, LEASE_MS_MAX));
+        let lease = Duration::from_millis(answer.lease_ms.min(LEASE_MS_MAX));
         self.attached.lease.renewed(sent, lease.min(self.attached.terms.lease));
         self.attached.clock.told(answer.clock_ms, answer.clock_error_ms, sent, received, self.attached.terms.lease);
     }

@@ -4,12 +4,14 @@
 //!   bind the port        so that one in use is told before gigabytes are mapped
 //!   choose the fabric    with a reason
 //!   preflight            memory, hugepages, locked memory
-//!   store → workers → leases → grower
+//!   seat                 the place in a cluster: its map, and so the seed of the hash
+//!   store → workers → leases → grower → member of the cluster
 //!   serve                `listening on ADDR` on stdout
 //!   signal → shutdown    a second one ends at once
 //! ```
 
 mod preflight;
+mod seat;
 mod signals;
 pub mod trace;
 
@@ -21,6 +23,7 @@ use crate::shutdown::Running;
 use crate::store::{Settings, StartError, Store};
 use crate::worker::Workers;
 use preflight::Shortage;
+pub use seat::{Seat, SeatError};
 use sidewire_common::fabric::{Fabric, FabricError, open_server};
 use signals::Signals;
 use std::io::{self, Write};
@@ -28,6 +31,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Threads that answer gRPC.
@@ -62,6 +66,9 @@ pub enum BootError {
     /// The lease thread.
     #[error(transparent)]
     Lease(#[from] LeaseError),
+    /// The place in the cluster.
+    #[error(transparent)]
+    Seat(#[from] SeatError),
     /// Threads, signals, standard output.
     #[error("{what}: {source}")]
     System {
@@ -111,7 +118,8 @@ pub fn run(config: &Config, machine: &Machine) -> Result<ExitCode, BootError> {
 
 async fn run_in(config: Config, machine: Machine) -> Result<ExitCode, BootError> {
     let mut signals = Signals::catch().map_err(system("cannot catch signals"))?;
-    let starting = tokio::task::spawn_blocking(move || start(&config, &machine));
+    let runtime = Handle::current();
+    let starting = tokio::task::spawn_blocking(move || start(&config, &machine, runtime));
     let (listener, running) = tokio::select! {
         started = starting => started.map_err(|e| system("starting")(io::Error::other(e)))??,
         signal = signals.next() => {
@@ -123,7 +131,7 @@ async fn run_in(config: Config, machine: Machine) -> Result<ExitCode, BootError>
 }
 
 /// Everything that blocks, in order.
-fn start(config: &Config, machine: &Machine) -> Result<(TcpListener, Running), BootError> {
+fn start(config: &Config, machine: &Machine, runtime: Handle) -> Result<(TcpListener, Running), BootError> {
     let address = config.listen;
     let fail = |source| BootError::Listen { address, source };
     let listener = TcpListener::bind(address).map_err(fail)?;
@@ -132,11 +140,12 @@ fn start(config: &Config, machine: &Machine) -> Result<(TcpListener, Running), B
     let info = choice.fabric.info();
     tracing::info!(fabric = %info.kind, device = info.device, gid = info.gid, atomics = %info.atomics, reason = choice.reason, "fabric chosen");
     preflight::check(config, machine, info.kind)?;
-    let running = assemble(config.settings(machine), choice.fabric, choice.reason, config.staging_total(machine))?;
+    let seat = Seat::of(config, listener.local_addr().map_err(fail)?, runtime)?;
+    let running = assemble_in(seat, config.settings(machine), choice.fabric, choice.reason, config.staging_total(machine))?;
     Ok((listener, running))
 }
 
-/// Starts all threads of a server on a fabric. What was made is undone in reverse when a later step fails.
+/// Starts all threads of a server that is alone.
 ///
 /// # Errors
 /// When memory, threads or ports cannot be had.
@@ -146,7 +155,25 @@ pub fn assemble(
     fabric_reason: String,
     staging_total_bytes: u64,
 ) -> Result<Running, BootError> {
+    assemble_in(None, settings, fabric, fabric_reason, staging_total_bytes)
+}
+
+/// Starts all threads of a server on a fabric. What was made is undone in reverse when a later step fails.
+///
+/// # Errors
+/// When memory, threads or ports cannot be had, or the cluster is not entered.
+pub fn assemble_in(
+    seat: Option<Seat>,
+    mut settings: Settings,
+    fabric: Arc<dyn Fabric>,
+    fabric_reason: String,
+    staging_total_bytes: u64,
+) -> Result<Running, BootError> {
+    settings.hash_seed = seat.as_ref().map(Seat::hash_seed).or(settings.hash_seed);
     let store = Store::build(settings, fabric)?;
+    if let Some(seat) = &seat {
+        store.join(seat.hands());
+    }
     let workers = Arc::new(Workers::start(&store)?);
     let leases = Leases::start(&store, &workers).inspect_err(|_| workers.stop())?;
     let leases = Arc::new(leases);
@@ -155,8 +182,14 @@ pub fn assemble(
         workers.stop();
         leases.stop();
     })?;
-    let core = Core { store, workers, leases, fabric_reason, staging_total_bytes, started: Instant::now() };
-    Ok(Running::new(Arc::new(core), grower))
+    let cluster = seat.as_ref().map(|seat| Arc::clone(&seat.view));
+    let member = seat.map(|seat| seat.take(&store, &workers)).transpose().inspect_err(|_| {
+        workers.stop();
+        leases.stop();
+    });
+    let member = member.map_err(SeatError::from)?.flatten();
+    let core = Core { store, workers, leases, cluster, fabric_reason, staging_total_bytes, started: Instant::now() };
+    Ok(Running::new(Arc::new(core), grower, member))
 }
 
 async fn serve(listener: TcpListener, running: Running, mut signals: Signals) -> Result<ExitCode, BootError> {
@@ -176,9 +209,12 @@ async fn serve(listener: TcpListener, running: Running, mut signals: Signals) ->
             None
         }
         ended = &mut serving => Some(ended.map_or(BootError::ThreadEnded, |end| end.err().map_or(BootError::ThreadEnded, Into::into))),
-        () = thread_ended(&core) => Some(BootError::ThreadEnded),
+        () = thread_ended(&core, &running) => Some(BootError::ThreadEnded),
     };
     core.leases.begin_stop();
+    if let Some(view) = &core.cluster {
+        view.close();
+    }
     drop(core);
     let ending = async {
         let _ = stop.send(());
@@ -204,8 +240,8 @@ async fn serve(listener: TcpListener, running: Running, mut signals: Signals) ->
     }
 }
 
-async fn thread_ended(core: &Core) {
-    while !core.workers.any_ended() && !core.leases.has_ended() {
+async fn thread_ended(core: &Core, running: &Running) {
+    while !core.workers.any_ended() && !core.leases.has_ended() && !running.has_left() {
         tokio::time::sleep(WATCH).await;
     }
 }

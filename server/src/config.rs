@@ -1,10 +1,12 @@
 //! What the operator decided: flags win over the file, the file over the defaults; every value is checked.
 
+mod cluster;
 mod given;
 mod machine;
 mod print;
 mod value;
 
+pub use cluster::{ClusterConfig, MapSource};
 pub use given::{CommandLine, Given};
 pub use machine::Machine;
 
@@ -108,6 +110,8 @@ pub struct Config {
     pub spin: Duration,
     /// Where workers run.
     pub pin: Pinning,
+    /// The cluster that the server belongs to.
+    pub cluster: ClusterConfig,
     /// What is logged.
     pub log: String,
     /// How.
@@ -160,6 +164,7 @@ impl Config {
             clients_max,
             spin: said("spin").duration(Duration::ZERO, SPIN_MAX)?,
             pin: check_pin(&said("pin"), machine)?,
+            cluster: ClusterConfig::check(said)?,
             log: said("log").log_filter()?,
             log_format: check_log_format(&said("log_format"))?,
         })

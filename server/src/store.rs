@@ -241,6 +241,13 @@ impl Store {
         let _ = self.hands.set(hands);
     }
 
+    /// The lease that a client may be given now: no longer than this server's own.
+    #[must_use]
+    pub fn grantable_lease(&self) -> Duration {
+        let own = self.cluster().lease_left(BootInstant::now());
+        own.map_or(self.settings.lease, |own| own.min(self.settings.lease))
+    }
+
     /// What workers of a clustered server ask of the rest of it.
     #[must_use]
     pub fn cluster(&self) -> &dyn Hands {

@@ -93,8 +93,7 @@ fn bury(shard: &mut Assignment, live: &BTreeSet<MemberId>) {
 fn enthrone(shard: &mut Assignment, wanted: &[MemberId], live: &BTreeSet<MemberId>) -> bool {
     let Some(&first) = wanted.first() else { return false };
     let Some(primary) = shard.primary() else {
-        // Nobody ever wrote to it: all copies are equally empty.
-        *shard = Assignment { reign: shard.reign + 1, in_sync: wanted.to_vec(), ..Assignment::default() };
+        *shard = Assignment { reign: shard.reign + 1, in_sync: vec![first], ..Assignment::default() };
         return false;
     };
     if live.contains(&primary) {

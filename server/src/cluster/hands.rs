@@ -1,8 +1,10 @@
 //! What workers ask of the rest of the server.
 
+use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::MemberId;
 use sidewire_common::cluster::change::Change;
 use sidewire_common::fabric::{EndpointId, PeerInfo};
+use std::time::Duration;
 
 /// A link that a worker wants to another server's worker. It is answered by
 /// [`Command::LinkAnswered`](crate::worker::Command::LinkAnswered).
@@ -31,6 +33,20 @@ pub trait Hands: Send + Sync {
     fn wish(&self, wish: Change);
     /// A link is wanted.
     fn ask_link(&self, ask: LinkAsk);
+    /// What is left of this server's own lease; `None` when it needs none.
+    fn lease_left(&self, _now: BootInstant) -> Option<Duration> {
+        None
+    }
+    /// Epoch of the map; 0 without one.
+    fn map_epoch(&self) -> u32 {
+        0
+    }
+    /// Epoch of the map that every client has to know before a shard that was handed over takes writes; 0 = none.
+    fn awaited_epoch(&self) -> u32 {
+        0
+    }
+    /// Every client knows this epoch, or its lease is over.
+    fn clients_know(&self, _epoch: u32) {}
 }
 
 /// A server that runs alone.

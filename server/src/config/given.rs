@@ -10,6 +10,8 @@ const EXAMPLES: &str = "Examples:
   kv-server                                     1 GiB, shared memory or RDMA, whichever there is
   kv-server --listen 10.0.0.5:7400 --fabric verbs --memory 64GiB --hugepages require
   kv-server --config kv-server.toml --lease 10s   flags win over the file
+  kv-server --etcd http://10.0.0.9:2379 --node a --listen 10.0.0.5:7400
+                                                a server of a cluster
   kv-server --memory 8GiB --print-config        show what would be in force, and stop
 
 Exit codes: 0 stopped as asked, 2 wrong flag or configuration, 3 the server or its fabric failed.";
@@ -95,6 +97,30 @@ given! {
     spin("TIME") = "50us";
     /// Cores of the workers: auto, off or a list such as 0,2
     pin("CORES") = "auto";
+    /// etcd of the cluster, URL[,URL...]; empty = no cluster
+    etcd("URLS") = "";
+    /// Name of the cluster in etcd
+    cluster("NAME") = "sidewire";
+    /// Name of this server in its cluster
+    node("NAME") = "";
+    /// Copies of each shard when the cluster is made; auto = 2, or what the cluster was made with
+    replicas("N") = "auto";
+    /// Share of this server, relative to the others'
+    weight("N") = "100";
+    /// Address that others reach this server's control plane at; auto = the one it listens on
+    advertise("ADDR") = "auto";
+    /// Certificate of who signed etcd's; empty = what the system trusts
+    etcd_ca("FILE") = "";
+    /// Certificate that this server shows to etcd
+    etcd_cert("FILE") = "";
+    /// Its key
+    etcd_key("FILE") = "";
+    /// User of etcd
+    etcd_user("NAME") = "";
+    /// File that holds the user's password
+    etcd_password_file("FILE") = "";
+    /// File with a map that never changes, instead of etcd
+    map("FILE") = "";
     /// What is logged to stderr: off, error, warn, info, debug, trace, or a list such as warn,kv_server::lease=debug
     log("LEVEL") = "info";
     /// How it is logged: text or json

@@ -1,6 +1,6 @@
 //! The configuration in force, as a file that means the same.
 
-use super::{Config, Given, LogFormat};
+use super::{ClusterConfig, Config, Given, LogFormat};
 use crate::worker::Pinning;
 use sidewire_common::fabric::FabricChoice;
 use sidewire_common::memory::HugepageMode;
@@ -40,6 +40,7 @@ impl Config {
             "spin" => exact_duration(self.spin),
             "pin" => pin(&self.pin),
             "log" => self.log.clone(),
+            field if ClusterConfig::FIELDS.contains(&field) => self.cluster.text_of(field),
             "log_format" => if self.log_format == LogFormat::Json { "json" } else { "text" }.into(),
             other => unreachable!("field {other} has no text"),
         }

@@ -39,11 +39,32 @@ fn what_is_printed_means_the_same() {
     let unusual = "listen = '[::1]:0'\nfabric = 'verbs'\ndevice = 'rxe0'\nmemory = '6GiB'\nchunk = '66MiB'\nworkers = 3\n\
                    lease = '1500ms'\nhugepages = 'require'\ncells = 77\nstaging = '68KiB'\nstaging_total = '2GiB'\n\
                    clients_max = 9\nspin = '1us'\npin = '3,1'\nlog = 'warn,kv_server::lease=debug'\nlog_format = 'json'";
-    for text in ["", unusual] {
+    let member = "etcd = 'https://h:1,https://[::1]:2'\ncluster = 'c-1'\nnode = 'n.2'\nreplicas = 3\nweight = 7\n\
+                  advertise = '10.0.0.1:7400'\netcd_ca = 'a'\netcd_cert = 'b'\netcd_key = 'c'\netcd_user = 'd'\n\
+                  etcd_password_file = 'e'";
+    for text in ["", unusual, member, "map = 'm.toml'\nnode = 'a'"] {
         let config = with(text, "").unwrap();
         assert_eq!(with(&config.to_toml(), "").unwrap(), config);
     }
     assert_ne!(with(unusual, "").unwrap(), with("", "").unwrap());
+}
+
+#[test]
+fn the_shipped_cluster_is_one() {
+    let large = Machine { memory_bytes: 128 << 30, ..MACHINE };
+    let files = [
+        include_str!("../../../deploy/config/cluster/a.toml"),
+        include_str!("../../../deploy/config/cluster/b.toml"),
+        include_str!("../../../deploy/config/cluster/c.toml"),
+    ];
+    let read = |text| Config::check(&Given::default(), &Given::parse(text).unwrap(), "file", &large).unwrap();
+    let [a, b, c] = files.map(read);
+    assert_eq!([&a, &b, &c].map(|config| config.cluster.node.as_str()), ["a", "b", "c"]);
+    assert!(a.listen != b.listen && b.listen != c.listen);
+    for other in [b, c] {
+        let node = a.cluster.node.clone();
+        assert_eq!(a.cluster, ClusterConfig { node, ..other.cluster });
+    }
 }
 
 #[test]
@@ -88,6 +109,21 @@ fn each_wrong_value_is_named_with_its_limit() {
         ("spin = '2s'", "spin is `2s`", "between 0ns and 1s"),
         ("pin = '0,9'", "pin is `0,9`", "no core 9"),
         ("pin = 'left'", "pin is `left`", "list of cores"),
+        ("etcd = 'h:1'\nnode = 'a'", "etcd is `h:1`", "http://HOST:PORT"),
+        ("etcd = 'http://a:1,https://b:1'\nnode = 'a'", "etcd is", "1 to 16"),
+        ("etcd = 'http://h:1'", "node is ``", "--node NAME"),
+        ("node = 'a'", "node is `a`", "--etcd or --map"),
+        ("node = 'A'\nmap = 'm'", "node is `A`", "a-z"),
+        ("cluster = ''", "cluster is ``", "1 to 63"),
+        ("etcd = 'http://h:1'\nmap = 'm'\nnode = 'a'", "map is `m`", "leave out --map or --etcd"),
+        ("etcd = 'http://h:1'\nnode = 'a'\netcd_ca = 'f'", "etcd_ca is `f`", "https://"),
+        ("etcd = 'https://h:1'\nnode = 'a'\netcd_cert = 'f'", "etcd_cert is `f`", "--etcd-key"),
+        ("etcd = 'https://h:1'\nnode = 'a'\netcd_key = 'f'", "etcd_key is `f`", "--etcd-cert"),
+        ("etcd = 'http://h:1'\nnode = 'a'\netcd_user = 'u'", "etcd_user is `u`", "--etcd-password-file"),
+        ("etcd = 'http://h:1'\nnode = 'a'\netcd_password_file = 'p'", "etcd_password_file is `p`", "--etcd-user"),
+        ("replicas = 4", "replicas is `4`", "between 1 and 3"),
+        ("weight = 0", "weight is `0`", "between 1 and 1000"),
+        ("advertise = '0.0.0.0:7400'", "advertise is `0.0.0.0:7400`", "others can reach"),
         ("log = 'loud'", "log is `loud`", "trace"),
         ("log = '=info'", "log is `=info`", "trace"),
         ("log_format = 'xml'", "log_format is `xml`", "text, json"),

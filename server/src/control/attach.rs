@@ -24,6 +24,9 @@ pub(super) fn attach(core: &Core, request: AttachRequest) -> Result<AttachReply,
     if core.shared().is_stopping() {
         return Err(Refusal::Stopping);
     }
+    if core.store.grantable_lease().as_millis() == 0 {
+        return Err(Refusal::NoLease);
+    }
     let told = Told { host, pid: request.pid, program };
     let holder = {
         // The epoch is read under the lock: what is acknowledged can only be as late as this client knows.
@@ -68,6 +71,8 @@ fn reply(core: &Core, holder_id: u32, link: &PeerInfo) -> AttachReply {
         link: convert::peer_to_wire(link),
         regions: regions.into_iter().map(Into::into).collect(),
         cell_count: store.cells().count(),
+        map_epoch: store.cluster().map_epoch(),
+        lease_left_ms: store.grantable_lease().as_millis() as u64,
     }
 }
 

@@ -6,8 +6,10 @@
 mod admin;
 mod ask;
 mod attach;
+mod cluster;
 mod endpoints;
 mod incoming;
+pub mod peers;
 mod refusal;
 #[allow(dead_code, reason = "answered once the cluster's service is there")]
 mod replica;
@@ -15,6 +17,7 @@ mod report;
 mod scan;
 mod session;
 
+use crate::cluster::View;
 use crate::lease::table::{Client, Table};
 use crate::lease::{Leases, Shared};
 use crate::store::Store;
@@ -25,6 +28,7 @@ use refusal::Refusal;
 pub use session::SessionService;
 use sidewire_common::id::ClientId;
 use sidewire_proto::v1::admin_server::AdminServer;
+use sidewire_proto::v1::cluster_server::ClusterServer;
 use sidewire_proto::v1::session_server::SessionServer;
 use std::future::Future;
 use std::sync::Arc;
@@ -58,6 +62,8 @@ pub struct Core {
     pub workers: Arc<Workers>,
     /// The lease thread.
     pub leases: Arc<Leases>,
+    /// Its place in a cluster.
+    pub cluster: Option<Arc<View>>,
     /// Why this fabric was chosen.
     pub fabric_reason: String,
     /// Bytes of all staging rings together.
@@ -102,6 +108,8 @@ pub async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let connections = core.store.settings().clients_max as usize * CONNECTIONS_PER_CLIENT + CONNECTIONS_EXTRA;
     let session = SessionServer::new(SessionService::new(Arc::clone(&core))).max_decoding_message_size(REQUEST_BYTES_MAX);
+    let cluster =
+        ClusterServer::new(cluster::ClusterService::new(Arc::clone(&core))).max_decoding_message_size(REQUEST_BYTES_MAX);
     let admin = AdminServer::new(admin::AdminService::new(core, Arc::new(Semaphore::new(SCANS_MAX))))
         .max_decoding_message_size(REQUEST_BYTES_MAX);
     tonic::transport::Server::builder()
@@ -113,6 +121,7 @@ pub async fn serve(
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .add_service(session)
         .add_service(admin)
+        .add_service(cluster)
         .serve_with_incoming_shutdown(Incoming::new(listener, connections), stop)
         .await
 }

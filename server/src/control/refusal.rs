@@ -1,5 +1,6 @@
 //! Why a request is refused, with the code that programs read and the sentence that people read.
 
+use crate::cluster::NodeError;
 use crate::lease::table::AdmitError;
 use crate::refusals::Cause;
 use crate::worker::OpenError;
@@ -33,6 +34,12 @@ pub(super) enum Refusal {
     ScansMax { limit: usize },
     #[error("the server is stopping")]
     Stopping,
+    #[error("this server's own lease in its cluster has run out, and not come back yet; try again, or another server")]
+    NoLease,
+    #[error("this server belongs to no cluster; start it with --etcd or --map")]
+    Alone,
+    #[error("{0}")]
+    Node(#[from] NodeError),
     #[error("{who} did not answer within {seconds} s")]
     Deadline { who: String, seconds: u64 },
     #[error("{0}")]
@@ -64,6 +71,11 @@ impl Refusal {
             Self::StagingMax { .. } => (Code::ResourceExhausted, "staging-max"),
             Self::ScansMax { .. } => (Code::ResourceExhausted, "scans-max"),
             Self::Stopping => (Code::Unavailable, "stopping"),
+            Self::NoLease => (Code::Unavailable, "no-lease"),
+            Self::Alone => (Code::FailedPrecondition, "alone"),
+            Self::Node(NodeError::Map(_)) => (Code::InvalidArgument, "node"),
+            Self::Node(NodeError::Store(_)) => (Code::Unavailable, "map-store"),
+            Self::Node(NodeError::Static) => (Code::FailedPrecondition, "static-map"),
             Self::Deadline { .. } => (Code::DeadlineExceeded, "deadline"),
             Self::Fabric(FabricError::Peer { .. }) => (Code::InvalidArgument, "peer"),
             Self::Fabric(FabricError::Limit { .. }) => (Code::ResourceExhausted, "fabric"),
@@ -84,7 +96,9 @@ impl Refusal {
             Self::ClientsMax { .. } | Self::SessionsMax { .. } | Self::StagingMax { .. } | Self::ScansMax { .. } => Cause::Limit,
             Self::Fabric(FabricError::Limit { .. }) => Cause::Limit,
             Self::Fabric(FabricError::Peer { .. }) => Cause::Peer,
-            Self::Stopping | Self::Deadline { .. } | Self::Fabric(_) => return None,
+            Self::Stopping | Self::NoLease | Self::Alone | Self::Node(_) | Self::Deadline { .. } | Self::Fabric(_) => {
+                return None;
+            }
         })
     }
 }

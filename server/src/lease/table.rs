@@ -95,8 +95,12 @@ pub struct Client {
     pub stats: GetStats,
     /// The layout epoch it has reached.
     pub epoch: u64,
+    /// The epoch of the cluster's map that it has reached.
+    pub map_epoch: u32,
     deadline: BootInstant,
     progress: BootInstant,
+    /// When it was last known not to be behind the cluster's map, or came nearer to it.
+    map_progress: BootInstant,
     number: u64,
     phase: Phase,
     /// It was swept for silence before and counts for cells only.
@@ -127,13 +131,23 @@ pub struct Table {
     holders: HolderIds,
     turned: Option<BootInstant>,
     swept: u64,
+    /// Until then a client that was swept for lagging may still believe what it reads.
+    lagging_until: BootInstant,
 }
 
 impl Table {
     /// An empty table.
     #[must_use]
     pub fn new(lease: Duration, clients_max: u32) -> Self {
-        Self { lease, clients_max, clients: BTreeMap::new(), holders: HolderIds::default(), turned: None, swept: 0 }
+        Self {
+            lease,
+            clients_max,
+            clients: BTreeMap::new(),
+            holders: HolderIds::default(),
+            turned: None,
+            swept: 0,
+            lagging_until: BootInstant::from_nanos(0),
+        }
     }
 
     /// Admits a client that knows `epoch`; its lease begins. Returns its holder id.
@@ -155,8 +169,10 @@ impl Table {
             sessions: Sessions::default(),
             stats: GetStats::default(),
             epoch,
+            map_epoch: 0,
             deadline: now.plus(self.lease),
             progress: now,
+            map_progress: now,
             number: 0,
             phase: Phase::Live,
             lingered: false,
@@ -199,6 +215,10 @@ impl Table {
             client.progress = now;
         }
         client.epoch = client.epoch.max(beat.layout_epoch);
+        if beat.map_epoch > client.map_epoch {
+            client.map_epoch = beat.map_epoch;
+            client.map_progress = now;
+        }
         Ok(())
     }
 
@@ -214,7 +234,7 @@ impl Table {
     /// When the thread itself did not run for a while (it was stopped, the machine paused), beats may have been
     /// lost on the way: everybody gets a full lease from now.
     #[must_use]
-    pub fn judge(&mut self, now: BootInstant, current_epoch: u64) -> Vec<(ClientId, Why)> {
+    pub fn judge(&mut self, now: BootInstant, current_epoch: u64, awaited_map: u32) -> Vec<(ClientId, Why)> {
         let stalled = self.turned.is_some_and(|last| now.since(last) > self.lease / STALL_PART);
         self.turned = Some(now);
         if stalled {
@@ -224,9 +244,14 @@ impl Table {
         let patience = self.lease * LAG_LEASES;
         let mut overdue = Vec::new();
         for (id, client) in self.clients.iter_mut().filter(|(_, c)| c.phase == Phase::Live) {
+            if client.map_epoch >= awaited_map {
+                client.map_progress = now;
+            }
+            let late = client.epoch < current_epoch && now.since(client.progress) > patience;
             let why = if client.deadline <= now {
                 Why::Lapsed
-            } else if client.epoch < current_epoch && now.since(client.progress) > patience {
+            } else if late || now.since(client.map_progress) > patience {
+                self.lagging_until = self.lagging_until.max(client.deadline);
                 Why::Lagging
             } else {
                 continue;
@@ -241,7 +266,19 @@ impl Table {
         for client in self.clients.values_mut() {
             client.deadline = client.deadline.max(now.plus(self.lease));
             client.progress = now;
+            client.map_progress = now;
         }
+    }
+
+    /// The epoch of the cluster's map that every client has reached which may still believe what it reads here;
+    /// the largest there is without any.
+    #[must_use]
+    pub fn acknowledged_map(&self, now: BootInstant) -> u32 {
+        if now < self.lagging_until {
+            return 0;
+        }
+        let live = self.clients.values().filter(|c| c.phase == Phase::Live);
+        live.map(|c| c.map_epoch).min().unwrap_or(u32::MAX)
     }
 
     /// Begins a sweep for a reason from outside. False when the client is not known or is being swept already.

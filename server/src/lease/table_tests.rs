@@ -27,7 +27,7 @@ fn table(count: u128) -> Table {
 fn turn(table: &mut Table, from: u64, to: u64, epoch: u64) -> Vec<(u64, u128, Why)> {
     let mut found = Vec::new();
     for now in (from..=to).step_by(20) {
-        found.extend(table.judge(at(now), epoch).into_iter().map(|(id, why)| (now, id.0, why)));
+        found.extend(table.judge(at(now), epoch, 0).into_iter().map(|(id, why)| (now, id.0, why)));
     }
     found
 }
@@ -91,7 +91,7 @@ fn after_a_stall_everybody_gets_a_full_lease() {
 fn a_turn_that_is_late_by_less_than_the_limit_is_no_stall() {
     let mut table = table(1);
     assert_eq!(turn(&mut table, 0, 800, 1), []);
-    assert_eq!(table.judge(at(1050), 1), [(ClientId(1), Why::Lapsed)]);
+    assert_eq!(table.judge(at(1050), 1, 0), [(ClientId(1), Why::Lapsed)]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_stall_never_shortens_a_lease() {
     let mut table = table(1);
     assert_eq!(turn(&mut table, 0, 500, 1), []);
     table.beat(at(900), &beat(1, 1, 1), 1).unwrap();
-    assert_eq!(table.judge(at(900), 1), []);
+    assert_eq!(table.judge(at(900), 1, 0), []);
     assert_eq!(table.live(ClientId(1)).unwrap().lease_left(at(900)), LEASE);
 }
 
@@ -144,7 +144,7 @@ fn a_client_that_lags_loses_its_session_and_one_that_follows_slowly_does_not() {
             table.beat(at(now), &beat(1, now / 300 + 1, epoch - 1), epoch).unwrap();
             let _ = table.beat(at(now), &beat(2, now / 300 + 1, 1), epoch);
         }
-        overdue.extend(table.judge(at(now), epoch).into_iter().map(|(id, why)| (now, id.0, why)));
+        overdue.extend(table.judge(at(now), epoch, 0).into_iter().map(|(id, why)| (now, id.0, why)));
     }
     assert_eq!(overdue, [(4020, 2, Why::Lagging)]);
 }
@@ -153,13 +153,13 @@ fn a_client_that_lags_loses_its_session_and_one_that_follows_slowly_does_not() {
 fn a_client_that_was_up_to_date_for_long_has_its_whole_time_for_a_new_epoch() {
     let mut table = table(1);
     for now in (0..20_000).step_by(20) {
-        assert_eq!(table.judge(at(now), 1), []);
+        assert_eq!(table.judge(at(now), 1, 0), []);
         if now % 500 == 0 {
             table.beat(at(now), &beat(1, now + 1, 1), 1).unwrap();
         }
     }
     table.epoch_advanced(at(20_000), 2);
-    assert_eq!(table.judge(at(20_000), 2), []);
+    assert_eq!(table.judge(at(20_000), 2, 0), []);
 }
 
 #[test]
@@ -181,4 +181,28 @@ fn a_silent_client_lingers_for_the_cells_until_its_link_hangs_up() {
     assert!(!table.linger(ClientId(1), Why::Departed));
     table.end_sweep(ClientId(1), Why::Departed);
     assert_eq!((table.acknowledged_for_cells(7), table.swept()), (7, 2), "each client counts as swept once");
+}
+
+#[test]
+fn clients_are_waited_for_until_they_know_the_map_or_can_believe_nothing() {
+    let mut table = table(2);
+    assert_eq!(table.acknowledged_map(at(0)), 0);
+    let mut overdue = Vec::new();
+    for now in (0..=4100).step_by(20) {
+        if now % 300 == 0 {
+            // Client 1 learns of epoch 7 at 600; client 2 beats and runs without map.
+            let map_epoch = if now < 600 { 3 } else { 7 };
+            table.beat(at(now), &Beat { map_epoch, ..beat(1, now / 300 + 1, 1) }, 1).unwrap();
+            let _ = table.beat(at(now), &beat(2, now / 300 + 1, 1), 1);
+        }
+        overdue.extend(table.judge(at(now), 1, 7).into_iter().map(|(id, why)| (now, id.0, why)));
+        assert_eq!(table.acknowledged_map(at(now)), 0, "client 2 may believe what it reads at {now}");
+    }
+    assert_eq!(overdue, [(4020, 2, Why::Lagging)]);
+    table.end_sweep(ClientId(2), Why::Lagging);
+    // Its last beat was at 3900: until a lease later it takes what it reads for true.
+    assert_eq!(table.acknowledged_map(at(4899)), 0);
+    assert_eq!(table.acknowledged_map(at(4900)), 7);
+    assert!(table.begin_sweep(ClientId(1)));
+    assert_eq!(table.acknowledged_map(at(4900)), u32::MAX);
 }

@@ -49,6 +49,8 @@ pub(super) struct Turn {
     reaches_on: bool,
     /// Offences of peers that the port told of and that were counted.
     offences: u64,
+    /// Epoch of the cluster's map that all clients were told to know.
+    map_told: u32,
 }
 
 impl Turn {
@@ -73,6 +75,7 @@ impl Turn {
             epoch_began: BootInstant::now(),
             reaches_on,
             offences: 0,
+            map_told: 0,
         }
     }
 
@@ -216,6 +219,7 @@ impl Turn {
     }
 
     fn words(&self, verdict: Verdict, number: u64) -> Answer {
+        let hands = self.store.cluster();
         Answer {
             verdict,
             incarnation: self.store.incarnation(),
@@ -223,8 +227,8 @@ impl Turn {
             layout_epoch: self.store.epochs().current(),
             clock_ms: self.store.clock_ms(),
             clock_error_ms: self.store.clock_error_ms(),
-            lease_ms: self.store.settings().lease.as_millis() as u64,
-            map_epoch: 0,
+            lease_ms: self.store.grantable_lease().as_millis() as u64,
+            map_epoch: hands.map_epoch(),
         }
     }
 
@@ -236,7 +240,17 @@ impl Turn {
 
     fn judge(&mut self, now: BootInstant) {
         let current = self.store.epochs().current();
-        let overdue = self.shared.table.lock().judge(now, current);
+        let hands = self.store.cluster();
+        // The epoch is read first: whoever attaches after the table was looked at is told this one or a later one.
+        let (map_epoch, awaited) = (hands.map_epoch(), hands.awaited_epoch());
+        let (overdue, known) = {
+            let mut table = self.shared.table.lock();
+            (table.judge(now, current, awaited), table.acknowledged_map(now).min(map_epoch))
+        };
+        if awaited > self.map_told && known > self.map_told {
+            self.map_told = known;
+            hands.clients_know(known);
+        }
         for (client, why) in overdue {
             self.sweep(now, client, why);
         }

@@ -7,6 +7,7 @@ use super::poll_loop::Worker;
 use super::replica::Change;
 use crate::cells::token_floor_now;
 use crate::shard::{Draft, Found, PutAsk, PutDone, Unmet, delete, draft, judge_put};
+use sidewire_common::clock::BootInstant;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
@@ -18,6 +19,10 @@ use std::sync::atomic::Ordering;
 impl Worker {
     /// Begins a piece of work whose key is nobody else's now.
     pub(super) fn begin(&mut self, work: Work) {
+        if self.store.cluster().lease_left(BootInstant::now()).is_some_and(|left| left.is_zero()) {
+            // Another server may have the shard by now; nobody would believe the ack.
+            return self.finish(work, Unmet::plain(Outcome::Busy));
+        }
         if let Err(unmet) = self.replication.admits(work.hash.shard()) {
             return self.finish(work, unmet);
         }
