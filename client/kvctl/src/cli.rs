@@ -1,6 +1,6 @@
 //! The command line: what holds for every command, and the list of commands.
 
-use crate::{completions, counter, del, doctor, dump, exists, get, info, load, lock, put, scan, seq, shell};
+use crate::{cluster, completions, counter, del, doctor, dump, exists, get, info, load, lock, put, scan, seq, shell};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use sidewire_common::units;
 use std::ffi::OsString;
@@ -99,6 +99,7 @@ pub enum Command {
     Load(load::Load),
     Dump(dump::Dump),
     Info(info::Info),
+    Cluster(cluster::Cluster),
     Doctor(doctor::Doctor),
     Shell(shell::Shell),
     Completions(completions::Completions),

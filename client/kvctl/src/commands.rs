@@ -19,6 +19,7 @@ pub fn run(command: Command, context: &Context, output: &mut Output) -> Done<Exi
         Command::Load(load) => load.run(context, output),
         Command::Dump(dump) => dump.run(context, output),
         Command::Info(info) => info.run(context, output),
+        Command::Cluster(cluster) => cluster.run(context, output),
         Command::Completions(completions) => completions.run(output),
         Command::Doctor(doctor) => return doctor.run(context, output),
         Command::Lock(lock) => return lock.run(context, output),

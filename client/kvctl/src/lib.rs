@@ -4,6 +4,7 @@
 //! the way back to the user, and `failure` what happens when that is a complaint.
 
 mod cli;
+mod cluster;
 mod commands;
 mod completions;
 mod context;
