@@ -25,6 +25,8 @@ libibverbs-dev     verbs: the interface to RDMA devices that the server and clie
 librdmacm-dev      headers that the rdma-sys crate generates its bindings from
 clang              compiler headers for bindgen, which reads the verbs headers
 libclang-dev       the library bindgen parses them with
+protobuf-compiler  the etcd client's build translates etcd's interface with it
+libprotobuf-dev    the standard files that interface imports
 TEXT
 }
 
@@ -44,6 +46,8 @@ xz-utils           unpacks the kernel image and its modules
 zstd               the same, on distributions that compress with zstd
 jq                 finds the test programs in what cargo prints
 shellcheck         lints these scripts, a part of "make test"
+etcd-server        the tests of clusters start their own
+openssl            makes certificates for those tests
 strace             to look at a program inside the VM
 TEXT
 }

@@ -16,7 +16,6 @@ pub(crate) use plane::{Background, Plane};
 use crate::address::Address;
 use crate::error::Error;
 use sidewire_proto::v1::admin_client::AdminClient;
-use sidewire_proto::v1::cluster_client::ClusterClient;
 use sidewire_proto::v1::session_client::SessionClient;
 use sidewire_proto::{ERROR_CODE, v1};
 use std::future::Future;
@@ -126,11 +125,6 @@ impl Control {
     /// The administration service.
     pub fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
-    }
-
-    /// The cluster service, for tools.
-    pub fn cluster(&self) -> ClusterClient<Channel> {
-        ClusterClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
     }
 
     /// Runs a call to its end or its deadline.

@@ -4,6 +4,7 @@
 //! ```text
 //!   setting    what the environment says: fabric, device, address, scale
 //!   programs   where the programs under test are; builds them when they are missing or old
+//!   etcd       an etcd of the tests' own: start, kill, start again
 //!   server     a server process: start, pause, kill, stop, start again
 //!   child      a client process: the test executable started again for one role
 //!   freeze     single threads of a server, stopped
@@ -45,6 +46,7 @@
 
 pub mod cable;
 pub mod child;
+pub mod etcd;
 pub mod freeze;
 pub mod fuzz;
 pub mod gauges;

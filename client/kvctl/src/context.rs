@@ -2,7 +2,7 @@
 
 use crate::cli::{Fabric, Globals};
 use crate::failure::{Done, Failure, TROUBLE};
-use sidewire::{Client, Error, Fleet, Session};
+use sidewire::{Admin, Client, Error, Fleet, Session};
 use std::cell::OnceCell;
 
 /// Everything a command needs besides its arguments.
@@ -58,6 +58,18 @@ impl Context {
         }
         let fleet = Fleet::connect(&self.globals.servers(), self.globals.timeout).map_err(|error| self.explain(error))?;
         Ok(self.fleet.get_or_init(|| fleet))
+    }
+
+    /// The first of the servers named that answers.
+    pub fn any_admin(&self) -> Done<Admin> {
+        let mut last = None;
+        for server in self.globals.servers() {
+            match Admin::connect_within(server, self.globals.timeout) {
+                Ok(admin) => return Ok(admin),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.map_or_else(|| Failure::usage("no server is named"), |error| self.explain(error)))
     }
 
     /// An error on the way to the server, with what to do about it.

@@ -30,7 +30,7 @@ fn map_if_any(told: Result<v1::ClusterMap, Status>) -> Result<Option<v1::Cluster
 }
 
 impl Control {
-    fn cluster(&self) -> ClusterClient<Channel> {
+    pub fn cluster(&self) -> ClusterClient<Channel> {
         ClusterClient::new(self.channel.clone()).max_decoding_message_size(REPLY_BYTES_MAX)
     }
 

@@ -118,18 +118,18 @@ impl Cluster {
                 done(output, &node, "added")
             }
             Action::Drain { node, wait } => {
-                context.admin()?.change_node(&node, Change::Draining(true))?;
+                context.any_admin()?.change_node(&node, Change::Draining(true))?;
                 let is_empty = |r: &Report| r.members.iter().filter(|m| m.name == node).all(|m| m.holds() == 0);
                 until(context, wait.wait, is_empty, &format!("node {node} still has shards: is there room at the others?"))?;
                 done(output, &node, "drained")
             }
             Action::Undrain { node } => {
-                context.admin()?.change_node(&node, Change::Draining(false))?;
+                context.any_admin()?.change_node(&node, Change::Draining(false))?;
                 done(output, &node, "undrained")
             }
             Action::Rebalance { weights, wait } => {
                 for (node, weight) in weights {
-                    context.admin()?.change_node(&node, Change::Weight(weight))?;
+                    context.any_admin()?.change_node(&node, Change::Weight(weight))?;
                 }
                 until(context, wait.wait, |r: &Report| r.settled, "shards are still moving")?;
                 output.reply("balanced", &json!({ "balanced": true }))
@@ -143,7 +143,7 @@ fn done(output: &mut Output, node: &str, what: &str) -> Done {
 }
 
 fn look(context: &Context) -> Done<Report> {
-    let status: StatusReply = context.admin()?.cluster_status()?;
+    let status: StatusReply = context.any_admin()?.cluster_status()?;
     Report::of(&status).map_err(|error| Failure::new(TROUBLE, "map", error))
 }
 

@@ -105,7 +105,7 @@ fn hint(text: &str) -> &'static str {
         "; give a user with --etcd-user and its password with --etcd-password-file"
     } else if has(&["permission denied"]) {
         "; grant the user read and write on /sidewire/ in etcd"
-    } else if has(&["certificate", "unknownissuer", "tls", "corrupt message"]) {
+    } else if has(&["certificate", "unknownissuer", "tls", "corrupt message", "broken pipe", "closed", "connection reset"]) {
         "; check that the URL is https exactly if etcd wants TLS, and --etcd-ca, --etcd-cert and --etcd-key"
     } else if has(&["connection refused", "connect error", "dns error", "unreachable", "timed out"]) {
         "; is etcd running there, and can this host reach it?"
