@@ -10,7 +10,7 @@ SCRIPTS := .ci/run $(wildcard deploy/*.sh deploy/lab/*.sh) deploy/lab/guest/suit
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lab lab-shell loom bench fuzz soak fmt lint clean
+.PHONY: help setup build demo demo-cluster test lab lab-shell loom bench fuzz soak fmt lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,6 +23,10 @@ build: ## release build of kv-server, kvctl and kv-bench
 
 demo: setup build ## start a server, load data, look around; no RDMA device needed
 	deploy/demo.sh
+
+demo-cluster: setup build ## three servers on one host, one of them killed under load
+	deploy/setup.sh --lab
+	deploy/demo-cluster.sh
 
 test: ## everything CI checks: format, lints, tests here, end-to-end tests on real verbs in the VM
 	deploy/setup.sh --lab --bench

@@ -12,25 +12,9 @@ server. Needs the programs of `make build`; SIDEWIRE_BIN_DIR names another folde
 TEXT
 }
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-[[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
-die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
-
-# Shows a command as one would type it, and runs it.
-run() {
-    printf '$ %s\n' "$(shown "$@")"
-    "$@"
-}
-
-# The words of a command, with quotes only where a shell wants them.
-shown() {
-    local word line=
-    for word in "$@"; do
-        [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]] || word="'${word//\'/\'\\\'\'}'"
-        line+="$word "
-    done
-    printf '%s' "${line% }"
-}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=deploy/demo-words.sh
+source "$here/demo-words.sh"
 
 seconds=5
 while (($#)); do
@@ -41,13 +25,7 @@ while (($#)); do
     esac
 done
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-programs=${SIDEWIRE_BIN_DIR:-$here/../target/release}
-[[ -d $programs ]] || die "there are no programs in $programs; run \`make build\`"
-PATH=$(cd "$programs" && pwd):$PATH
-for program in kv-server kvctl kv-bench; do
-    [[ -n $(command -v "$program") ]] || die "$program is not there; run \`make build\`"
-done
+find_programs "$here"
 
 work=$(mktemp -d -t sidewire-demo.XXXXXX)
 cd "$work"
@@ -66,13 +44,8 @@ trap 'exit 143' TERM
 start_server() {
     kv-server --listen 127.0.0.1:0 --memory 1GiB --log warn >server.out 2>server.err &
     server=$!
-    local address=
-    for _ in {1..100}; do
-        address=$(sed -n 's/^listening on //p' server.out)
-        [[ -z $address ]] || break
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
+    local address
+    address=$(listening_on server.out "$server")
     [[ -n $address ]] || { cat server.err >&2; die "kv-server did not start"; }
     export SIDEWIRE_SERVER=$address
 }

@@ -11,6 +11,7 @@ use crate::server::{Server, end_all};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::{AllStats, ClientStats};
+use parking_lot::Mutex;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::{ClusterMap, MemberId};
 use sidewire_common::fabric::{AtomicExecutor, FabricKind};
@@ -181,7 +182,10 @@ impl ClientBuilder {
                 Err(error) => Err(error.into_error(control.name())),
             };
             match begun {
-                Ok(reach) => return Ok(Client::of(reach, manner)),
+                Ok(reach) => match Client::of(reach, manner.clone()) {
+                    Some(client) => return Ok(client),
+                    None => last = Error::LeaseLapsed,
+                },
                 Err(error) => last = error,
             }
         }
@@ -248,6 +252,8 @@ pub(crate) struct Inner {
     pub spin: Duration,
     pub stats: Arc<AllStats>,
     plane: Plane,
+    /// What was attached to when that was last asked: all members may have left the map since.
+    last: Mutex<Attachment>,
 }
 
 impl Inner {
@@ -314,9 +320,14 @@ impl Client {
         Self::builder().servers(servers).connect()
     }
 
-    fn of(reach: Reach, manner: Manner) -> Self {
+    /// `None` when the attachment has ended already.
+    fn of(reach: Reach, manner: Manner) -> Option<Self> {
         let Manner { plane, deadline, spin, stats, .. } = manner;
-        Self { inner: Arc::new(Inner { reach, deadline, spin, stats, plane }) }
+        let last = match &reach {
+            Reach::Alone(server) => attachment(server),
+            Reach::Cluster(members) => members.all().iter().find_map(|server| attachment(server)),
+        };
+        Some(Self { inner: Arc::new(Inner { reach, deadline, spin, stats, plane, last: Mutex::new(last?) }) })
     }
 
     /// A client to be configured.
@@ -347,10 +358,15 @@ impl Client {
         self.inner.stats.sum()
     }
 
-    /// What the client is attached to: the server, or the first member of the cluster.
+    /// What the client is attached to: the server, or the first member of the cluster. What it was attached to last,
+    /// when that is none now.
     #[must_use]
     pub fn attachment(&self) -> Attachment {
-        self.inner.first().and_then(|server| attachment(&server)).expect("a client begins with an attachment")
+        let mut last = self.inner.last.lock();
+        if let Some(now) = self.inner.first().and_then(|server| attachment(&server)) {
+            *last = now;
+        }
+        last.clone()
     }
 
     /// What the client is attached to by now: each member of the cluster that somebody has needed.
@@ -391,8 +407,14 @@ impl Client {
     /// The administration of the server, or of the first member of the cluster, with this client's deadline.
     #[must_use]
     pub fn admin(&self) -> Admin {
-        let server = self.inner.first().expect("a client begins with an attachment");
-        Admin::of(server.shared.control.clone(), self.inner.deadline)
+        let control = match &self.inner.reach {
+            Reach::Alone(server) => server.shared.control.clone(),
+            Reach::Cluster(members) => {
+                let first = self.inner.first().map(|server| server.shared.control.clone());
+                first.unwrap_or_else(|| members.seed())
+            }
+        };
+        Admin::of(control, self.inner.deadline)
     }
 
     /// Gives back all that the client holds at the server. Dropping the last clone does the same, best effort.

@@ -11,7 +11,7 @@
 //! ```
 
 mod preflight;
-mod seat;
+pub mod seat;
 mod signals;
 pub mod trace;
 

@@ -147,6 +147,11 @@ impl Members {
         self.stopping.store(true, Ordering::Release);
     }
 
+    /// The first server that the client was told of.
+    pub fn seed(&self) -> Control {
+        self.seeds[0].clone()
+    }
+
     /// All servers that anybody has needed, the ids in order.
     pub fn all(&self) -> Vec<Arc<Server>> {
         self.servers.lock().values().cloned().collect()

@@ -22,7 +22,8 @@
 //! | 96 | 4 | the client's session |
 //! | 100 | 4 | the sender's worker |
 //! | 104 | 8 | figure: a counter's value before an add, a final count |
-//! | 112 | 16 | zero |
+//! | 112 | 4 | epoch of the sender's map |
+//! | 116 | 12 | zero |
 //! | 128 | | key, value |
 //!
 //! It is answered by an [ack](super::ack) whose sequence is that of the link: `Done`, or why not. For a question the
@@ -38,7 +39,7 @@ use crate::limits::KEY_BYTES_MAX;
 /// Bytes before the key.
 pub const ENTRY_BYTES: usize = 128;
 const MAGIC: u16 = 0x5352;
-const RESERVED: std::ops::Range<usize> = 112..ENTRY_BYTES;
+const RESERVED: std::ops::Range<usize> = 116..ENTRY_BYTES;
 
 /// What an entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -132,6 +133,8 @@ pub struct Entry {
     pub origin: Option<Origin>,
     /// See the table.
     pub figure: u64,
+    /// Epoch of the sender's map.
+    pub map_epoch: u32,
     /// Bytes of the key.
     pub key_len: u16,
     /// Bytes of the value.
@@ -167,6 +170,7 @@ impl Entry {
             token_floor: 0,
             origin: None,
             figure: 0,
+            map_epoch: 0,
             key_len: 0,
             value_len: 0,
         }
@@ -210,6 +214,7 @@ impl Entry {
             put(&mut bytes, 100, &origin.worker.to_le_bytes());
         }
         put(&mut bytes, 104, &self.figure.to_le_bytes());
+        put(&mut bytes, 112, &self.map_epoch.to_le_bytes());
         bytes
     }
 
@@ -251,6 +256,7 @@ impl Entry {
             token_floor: u64_at(bytes, 56),
             origin: (client != 0).then_some(origin),
             figure: u64_at(bytes, 104),
+            map_epoch: u32_at(bytes, 112),
             key_len: u16_at(bytes, 6),
             value_len: u32_at(bytes, 8),
         };
@@ -300,6 +306,7 @@ mod tests {
             token_floor: 9,
             origin: Some(Origin { client: ClientId(10), session: 11, worker: 12, sequence: 13, resolved_below: 2 }),
             figure: 14,
+            map_epoch: 17,
             key_len: 15,
             value_len: 16,
             ..Entry::new(What::Put, 255, 2)
@@ -318,7 +325,7 @@ mod tests {
         let bytes = entry().encode();
         assert_eq!(bytes[..24], [0x52, 0x53, 1, 1, 3, 255, 15, 0, 16, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!((bytes[24], bytes[40], bytes[48], bytes[56], bytes[64], bytes[80]), (4, 7, 8, 9, 10, 13));
-        assert_eq!((bytes[88], bytes[96], bytes[100], bytes[104]), (2, 11, 12, 14));
+        assert_eq!((bytes[88], bytes[96], bytes[100], bytes[104], bytes[112]), (2, 11, 12, 14, 17));
     }
 
     #[test]

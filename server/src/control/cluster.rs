@@ -23,14 +23,17 @@ use tonic::{Request, Response, Status, async_trait};
 /// Maps that wait for a slow reader.
 const MAPS_WAITING: usize = 1;
 
-pub(super) struct ClusterService {
+/// The service, answered out of a server's [`Core`].
+pub struct ClusterService {
     core: Arc<Core>,
     /// The map now; whoever watches sees the latest and may miss those between.
     maps: Option<watch::Receiver<Arc<ClusterMap>>>,
 }
 
 impl ClusterService {
-    pub(super) fn new(core: Arc<Core>) -> Self {
+    /// For one server.
+    #[must_use]
+    pub fn new(core: Arc<Core>) -> Self {
         let maps = core.cluster.as_ref().map(|view| {
             let (sender, maps) = watch::channel(view.map());
             view.listen(move |map| drop(sender.send_replace(Arc::clone(map))));

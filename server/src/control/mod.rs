@@ -22,6 +22,7 @@ use crate::lease::table::{Client, Table};
 use crate::lease::{Leases, Shared};
 use crate::store::Store;
 use crate::worker::Workers;
+pub use cluster::ClusterService;
 use incoming::Incoming;
 use parking_lot::MutexGuard;
 use refusal::Refusal;

@@ -77,6 +77,7 @@ impl Worker {
         let shard = self.replication.shards.entry(entry.shard).or_default();
         shard.copy = Copy { reign: entry.reign, fence: entry.reign, position: 0, whole: false };
         shard.recent.clear();
+        shard.told_epoch = shard.told_epoch.max(entry.map_epoch);
         if self.empty_some(entry.shard) { plain(Outcome::Done) } else { Applied::Later }
     }
 

@@ -129,6 +129,8 @@ pub(super) struct Primary {
 pub(super) struct Shard {
     pub(super) role: Role,
     copy: Copy,
+    /// Epoch of the map by which a primary began to fill this copy: earlier maps, which come late, say nothing of it.
+    told_epoch: u32,
     /// Positions and keys of the latest entries.
     recent: VecDeque<(u64, Box<[u8]>)>,
     /// Records that are to be forgotten, and how far that is.

@@ -7,8 +7,12 @@ use crate::shard::{Unmet, discard_draft};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::counter_cell;
+use sidewire_common::layout::lock_word::{LockWord, TOKEN_MAX};
 use sidewire_common::layout::record::{Header, Kind};
 
+/// Grants of one lock between two times that its server tells the token floor, which is a part of a lease: more than a
+/// lock can be taken and given back in that time.
+const GRANTS_MAX: u64 = 1 << 24;
 /// Buckets gone through in one turn.
 const BUCKETS_PER_TURN: usize = 64;
 
@@ -79,7 +83,8 @@ impl Worker {
         let Some(found) = self.index.find(&mut self.memory, hash, key).filter(|found| !has_count(found)) else { return Ok(()) };
         let old = self.reference_in(&found).index;
         let word = match kind {
-            Kind::Lock => self.new_lock().raw(),
+            // Above whatever was granted since the floor was last told.
+            Kind::Lock => LockWord::free((self.new_lock().token() + GRANTS_MAX).min(TOKEN_MAX)).raw(),
             _ => match counter_cell::classify(self.store.cells().peek(old)) {
                 // A cell that clients may know of stays what it is.
                 counter_cell::CounterState::Frozen => counter_cell::thawed(self.store.cells().peek(old)) as u64,
@@ -108,5 +113,9 @@ impl Worker {
         };
         primary.phase = Phase::Open;
         tracing::info!(shard, reign = primary.reign, "open");
+        // The map may have named an heir before there was anything to hand over.
+        if self.replication.map.as_ref().is_some_and(|map| map.shard(shard).heir.is_some()) {
+            self.begin_close(shard);
+        }
     }
 }

@@ -21,7 +21,10 @@ impl Worker {
         }
         (self.replication.map, self.replication.me) = (Some(Arc::clone(&map)), Some(me));
         for number in self.index.shard_numbers() {
-            self.assign(number, map.shard(number), me);
+            // A primary may have heard of a later map than this one, and filled the copy here by it.
+            if self.replication.shards.get(&number).is_none_or(|shard| shard.told_epoch <= map.epoch) {
+                self.assign(number, map.shard(number), me);
+            }
         }
         self.drop_links();
         self.replication.moving = true;
