@@ -244,7 +244,7 @@ impl Store {
     /// The lease that a client may be given now: no longer than this server's own.
     #[must_use]
     pub fn grantable_lease(&self) -> Duration {
-        let own = self.cluster().lease_left(BootInstant::now());
+        let own = self.cluster().lease_left();
         own.map_or(self.settings.lease, |own| own.min(self.settings.lease))
     }
 

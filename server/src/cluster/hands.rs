@@ -1,6 +1,5 @@
 //! What workers ask of the rest of the server.
 
-use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::MemberId;
 use sidewire_common::cluster::change::Change;
 use sidewire_common::fabric::{EndpointId, PeerInfo};
@@ -34,7 +33,7 @@ pub trait Hands: Send + Sync {
     /// A link is wanted.
     fn ask_link(&self, ask: LinkAsk);
     /// What is left of this server's own lease; `None` when it needs none.
-    fn lease_left(&self, _now: BootInstant) -> Option<Duration> {
+    fn lease_left(&self) -> Option<Duration> {
         None
     }
     /// Epoch of the map; 0 without one.

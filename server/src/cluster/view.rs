@@ -212,8 +212,8 @@ impl Hands for View {
         }
     }
 
-    fn lease_left(&self, now: BootInstant) -> Option<Duration> {
-        (!self.is_static).then(|| self.lease_until().since(now))
+    fn lease_left(&self) -> Option<Duration> {
+        (!self.is_static).then(|| self.lease_until().since(BootInstant::now()))
     }
 
     fn map_epoch(&self) -> u32 {

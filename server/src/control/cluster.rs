@@ -4,7 +4,6 @@ use super::ask::{apart, ask};
 use super::refusal::Refusal;
 use super::{Core, replica};
 use crate::cluster::{Event, Hands, View};
-use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::change::NodeChange;
 use sidewire_common::cluster::plan::is_settled;
 use sidewire_common::cluster::{ClusterMap, MemberId};
@@ -112,7 +111,7 @@ fn status(view: &View) -> StatusReply {
         member: view.my_id().map_or(0, |id| id.0),
         leader: standing.leader.map_or(0, |id| id.0),
         live: standing.live.iter().map(|id| id.0).collect(),
-        lease_left_ms: view.lease_left(BootInstant::now()).map_or(0, |left| left.as_millis() as u64),
+        lease_left_ms: view.lease_left().map_or(0, |left| left.as_millis() as u64),
         static_map: view.is_static(),
     }
 }

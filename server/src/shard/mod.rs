@@ -6,7 +6,7 @@ mod publish;
 mod put;
 mod split;
 
-pub use delete::{Deleted, delete};
+pub use delete::{Deleted, delete, judge as judge_delete};
 pub use index::{Found, Index, SlotAt};
 pub use put::{Draft, PutAsk, PutDone, discard_draft, draft, judge as judge_put, publish_draft, put};
 

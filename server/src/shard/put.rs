@@ -79,6 +79,8 @@ pub struct Draft {
     pub version: Version,
     /// Bytes of the record, without padding.
     pub bytes: usize,
+    /// Expiry on the shard's clock, ms; 0 = none.
+    pub expiry_ms: u64,
     hash: KeyHash,
 }
 
@@ -98,7 +100,8 @@ pub fn draft(memory: &mut Memory, heap: &mut Heap, ask: &PutAsk<'_>, scratch: &m
     let fields = Fields { version: ask.version, expiry_ms: ask.expiry_ms, kind: ask.kind, key: ask.key, value: ask.value };
     record::encode(scratch, place, fields, ask.found.map(|f| f.header.version));
     memory.write_record(place, scratch);
-    Ok(Draft { location: Location::new(ask.hash.fingerprint(), bytes, place), version: ask.version, bytes, hash: ask.hash })
+    let location = Location::new(ask.hash.fingerprint(), bytes, place);
+    Ok(Draft { location, version: ask.version, bytes, expiry_ms: ask.expiry_ms, hash: ask.hash })
 }
 
 /// Publishes a draft in place of `found`, which was looked up in this same turn.
@@ -113,7 +116,7 @@ pub fn publish_draft(
     draft: &Draft,
     found: Option<&Found>,
 ) -> Result<PutDone, Unmet> {
-    let Draft { location, version, bytes, hash } = *draft;
+    let Draft { location, version, bytes, hash, .. } = *draft;
     let new = publish::Prepared { location, version };
     let Some(old) = found else {
         insert(store, memory, index, hash, new)?;

@@ -78,7 +78,7 @@ impl Worker {
         let kind = Kind::from_raw(found.header.kind).unwrap_or(Kind::Counter);
         let after = before.wrapping_add(work.request.argument);
         match self.draft_as(&work.key, work.hash, kind, &count::encode(after), 0, Some(*found)) {
-            Ok(draft) => self.change(work, Change::Put { draft, cell: None }, outcome),
+            Ok(draft) => self.change(work, Change::Put { draft, cell: None }, outcome, Some(*found)),
             Err(unmet) => self.finish(work, unmet),
         }
     }
@@ -86,11 +86,7 @@ impl Worker {
     fn put_count(&mut self, work: Work, found: Option<Found>) {
         let kind = work.request.kind;
         match self.draft_as(&work.key, work.hash, kind, &count::encode(work.request.argument), 0, found) {
-            Ok(draft) => {
-                let figures = [draft.version.raw(), draft.location.raw()];
-                let outcome = Unmet { outcome: Outcome::Done, detail: kind as u8, figures };
-                self.change(work, Change::Put { draft, cell: None }, outcome);
-            }
+            Ok(draft) => self.put_draft(work, draft, None, found),
             Err(unmet) => self.finish(work, unmet),
         }
     }

@@ -203,7 +203,8 @@ impl Worker {
     fn delete_retired(&mut self, deferred: Deferred) {
         let Deferred { work, cell, .. } = deferred;
         let key = work.hash.raw();
-        self.change(work, Change::Delete { cell: Some(cell) }, Unmet::plain(Outcome::Done));
+        let found = self.index.find(&mut self.memory, work.hash, &work.key);
+        self.change(work, Change::Delete { cell: Some(cell) }, Unmet::plain(Outcome::Done), found);
         self.unpark_if_done(key);
     }
 

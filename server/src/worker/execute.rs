@@ -6,20 +6,19 @@ use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
 use super::replica::Change;
 use crate::cells::token_floor_now;
-use crate::shard::{Draft, Found, PutAsk, PutDone, Unmet, delete, draft, judge_put};
-use sidewire_common::clock::BootInstant;
+use crate::shard::{Draft, Found, PutAsk, PutDone, Unmet, delete, draft, judge_delete, judge_put};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
 use sidewire_common::layout::lock_word::LockWord;
-use sidewire_common::layout::record::{HEADER_BYTES, Kind, Version};
+use sidewire_common::layout::record::{HEADER_BYTES, Kind};
 use sidewire_common::layout::request::{Condition, Operation, RequestField};
 use std::sync::atomic::Ordering;
 
 impl Worker {
     /// Begins a piece of work whose key is nobody else's now.
     pub(super) fn begin(&mut self, work: Work) {
-        if self.store.cluster().lease_left(BootInstant::now()).is_some_and(|left| left.is_zero()) {
+        if self.store.cluster().lease_left().is_some_and(|left| left.is_zero()) {
             // Another server may have the shard by now; nobody would believe the ack.
             return self.finish(work, Unmet::plain(Outcome::Busy));
         }
@@ -86,7 +85,7 @@ impl Worker {
         let found = self.find_unexpired(&work);
         let judged = judge_put(work.request.condition, work.request.kind, found.as_ref());
         match judged.and_then(|()| self.draft_record(&work, &value, found)) {
-            Ok(draft) => self.put_draft(work, draft, None),
+            Ok(draft) => self.put_draft(work, draft, None, found),
             Err(unmet) => self.finish(work, unmet),
         }
         self.scratch.value = value;
@@ -116,26 +115,19 @@ impl Worker {
         draft(&mut self.memory, &mut self.heap, &ask, &mut self.scratch.image)
     }
 
-    fn put_draft(&mut self, work: Work, draft: Draft, cell: Option<u32>) {
+    pub(super) fn put_draft(&mut self, work: Work, draft: Draft, cell: Option<u32>, found: Option<Found>) {
         let figures = [draft.version.raw(), draft.location.raw()];
         let outcome = Unmet { outcome: Outcome::Done, detail: work.request.kind as u8, figures };
-        self.change(work, Change::Put { draft, cell }, outcome);
+        self.change(work, Change::Put { draft, cell }, outcome, found);
     }
 
     /// A record was published.
-    pub(super) fn count_put(
-        &mut self,
-        hash: KeyHash,
-        done: &PutDone,
-        replaced: Option<&Found>,
-        expiry_ms: u64,
-        version: Version,
-    ) {
+    pub(super) fn count_put(&mut self, hash: KeyHash, done: &PutDone, replaced: Option<&Found>, draft: &Draft) {
         if let Some(replaced) = replaced {
             self.forget_expiry(hash, replaced);
         }
-        if expiry_ms != 0 {
-            self.expiries.add(expiry_ms, hash, version);
+        if draft.expiry_ms != 0 {
+            self.expiries.add(draft.expiry_ms, hash, draft.version);
         }
         self.metrics.record_bytes.fetch_add(done.grown_bytes, Ordering::Relaxed);
         if done.inserted {
@@ -149,7 +141,7 @@ impl Worker {
     fn create_cell(&mut self, work: Work) {
         match self.cell_for(&work) {
             Ok((cell, found)) => match self.draft_record(&work, &cell.encode(), found) {
-                Ok(draft) => self.put_draft(work, draft, Some(cell.index)),
+                Ok(draft) => self.put_draft(work, draft, Some(cell.index), found),
                 Err(unmet) => {
                     self.store.cells().retire(cell.index);
                     self.finish(work, unmet);
@@ -200,8 +192,8 @@ impl Worker {
 
     /// Deletes what lives in the heap alone; a cell is retired first.
     fn delete_key(&mut self, work: Work) {
-        self.find_unexpired(&work);
-        let found = match self.index.find_to_delete(&mut self.memory, work.hash, &work.key, work.request.condition) {
+        let found = self.find_unexpired(&work);
+        let found = match judge_delete(work.request.condition, found.as_ref()) {
             Ok(found) => found,
             Err(unmet) => return self.finish(work, unmet),
         };
@@ -210,7 +202,7 @@ impl Worker {
                 let cell = self.reference_in(&found).index;
                 self.defer(work, cell, if kind == Kind::Lock { Stage::Retire } else { Stage::Freeze });
             }
-            _ => self.change(work, Change::Delete { cell: None }, Unmet::plain(Outcome::Done)),
+            _ => self.change(work, Change::Delete { cell: None }, Unmet::plain(Outcome::Done), Some(found)),
         }
     }
 

@@ -62,13 +62,13 @@ fn ended(work: &Work, change: Change, outcome: Unmet) -> Ended {
 }
 
 impl Worker {
-    /// Carries a change out: at once if nobody else has the shard, else when all backups have it. The key is nobody
-    /// else's until then.
-    pub(in super::super) fn change(&mut self, work: Work, change: Change, outcome: Unmet) {
+    /// Carries a change of what was `found` in this same turn out: at once if nobody else has the shard, else when all backups
+    /// have it. The key is nobody else's until then.
+    pub(in super::super) fn change(&mut self, work: Work, change: Change, outcome: Unmet, found: Option<Found>) {
         let shard = work.hash.shard();
         let waits = self.replication.primary(shard).map(|primary| primary.awaited()).unwrap_or_default();
         if waits.is_empty() {
-            let outcome = match self.publish(&work, change) {
+            let outcome = match self.publish(&work, change, found) {
                 Ok(()) => {
                     self.published(&work, change, outcome, &[]);
                     outcome
@@ -98,9 +98,8 @@ impl Worker {
         of.copy.position
     }
 
-    /// Stores what is published.
-    fn publish(&mut self, work: &Work, change: Change) -> Result<(), Unmet> {
-        let found = self.index.find(&mut self.memory, work.hash, &work.key);
+    /// Stores what is published in place of what was found in this same turn.
+    fn publish(&mut self, work: &Work, change: Change, found: Option<Found>) -> Result<(), Unmet> {
         match change {
             Change::Delete { cell } => {
                 if let Some(found) = found {
@@ -117,9 +116,8 @@ impl Worker {
 
     /// Publishes a record, and counts it.
     pub(super) fn publish_record(&mut self, hash: KeyHash, draft: &Draft, found: Option<&Found>) -> Result<(), Unmet> {
-        let expiry_ms = self.memory.header(draft.location.place()).expiry_ms;
         let done = publish_draft(&self.store, &mut self.memory, &mut self.index, &mut self.heap, draft, found)?;
-        self.count_put(hash, &done, found, expiry_ms, draft.version);
+        self.count_put(hash, &done, found, draft);
         Ok(())
     }
 
@@ -184,7 +182,9 @@ impl Worker {
         if deposed {
             return self.abandon_write(write);
         }
-        match self.publish(&write.work, write.change) {
+        // A split may have moved it since.
+        let found = self.index.find(&mut self.memory, write.work.hash, &write.work.key);
+        match self.publish(&write.work, write.change, found) {
             Ok(()) => {
                 self.published(&write.work, write.change, write.outcome, &write.told);
                 self.finish_and_unpark(write.work, write.outcome);
