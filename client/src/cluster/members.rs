@@ -10,7 +10,6 @@ use crate::server::Server;
 use crate::shared::Shared;
 use crate::stats::AllStats;
 use parking_lot::Mutex;
-use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::{ClusterMap, MemberId};
 use sidewire_common::id::Incarnation;
 use sidewire_proto::{cluster_map, v1};
@@ -191,10 +190,5 @@ impl Members {
                 server.shared.suspect();
             }
         }
-    }
-
-    /// When a later map was last asked for.
-    pub(super) fn now() -> u64 {
-        BootInstant::now().as_nanos()
     }
 }

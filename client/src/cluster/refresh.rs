@@ -17,7 +17,7 @@ impl Members {
         if self.map.epoch() >= wanted {
             return;
         }
-        let now = Self::now();
+        let now = BootInstant::now().as_nanos();
         let since = Duration::from_nanos(now.saturating_sub(self.asked_at.load(Ordering::Relaxed)));
         if (from.is_none() && since < PAUSE_MIN) || self.asking.swap(true, Ordering::AcqRel) {
             return;

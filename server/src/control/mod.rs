@@ -11,7 +11,6 @@ mod endpoints;
 mod incoming;
 pub mod peers;
 mod refusal;
-#[allow(dead_code, reason = "answered once the cluster's service is there")]
 mod replica;
 mod report;
 mod scan;

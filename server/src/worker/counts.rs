@@ -13,9 +13,14 @@ use sidewire_common::layout::record::{HEADER_BYTES, Header, Kind};
 use sidewire_common::layout::request::{Condition, RequestField};
 
 /// Whether the record holds a count itself.
-pub(super) fn has_count(found: &Found) -> bool {
-    let counts = matches!(Kind::from_raw(found.header.kind), Some(Kind::Counter | Kind::Sequence));
-    counts && found.header.value_len as usize == count::COUNT_BYTES
+pub(super) fn has_count(header: &Header) -> bool {
+    let counts = matches!(Kind::from_raw(header.kind), Some(Kind::Counter | Kind::Sequence));
+    counts && header.value_len as usize == count::COUNT_BYTES
+}
+
+/// The kind of a record that names a cell; `None` for values, and for counts that lie in their record.
+pub(super) fn kind_in_cell(header: &Header) -> Option<Kind> {
+    Kind::from_raw(header.kind).filter(|&kind| kind != Kind::Value && !has_count(header))
 }
 
 impl Worker {
@@ -41,7 +46,7 @@ impl Worker {
     pub(super) fn find_countable(&mut self, work: &Work) -> Result<(Option<u32>, Found), Unmet> {
         let found = self.index.find_to_delete(&mut self.memory, work.hash, &work.key, Condition::None)?;
         match Kind::from_raw(found.header.kind) {
-            Some(Kind::Counter | Kind::Sequence) if has_count(&found) => Ok((None, found)),
+            Some(Kind::Counter | Kind::Sequence) if has_count(&found.header) => Ok((None, found)),
             Some(Kind::Counter | Kind::Sequence) => Ok((Some(self.reference_in(&found).index), found)),
             _ => Err(Unmet { outcome: Outcome::WrongKind, detail: found.header.kind, figures: [0; 2] }),
         }
@@ -49,8 +54,7 @@ impl Worker {
 
     /// The count in the record at a place, if it holds one.
     pub(super) fn count_at(&mut self, at: Place, header: &Header) -> Option<i64> {
-        let counts = matches!(Kind::from_raw(header.kind), Some(Kind::Counter | Kind::Sequence));
-        if !counts || header.value_len as usize != count::COUNT_BYTES {
+        if !has_count(header) {
             return None;
         }
         let mut value = [0; count::COUNT_BYTES];

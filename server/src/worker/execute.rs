@@ -1,6 +1,6 @@
 //! Carrying work out: at once where only this worker's memory is concerned, deferred where a cell is.
 
-use super::counts::has_count;
+use super::counts::kind_in_cell;
 use super::deferred::Stage;
 use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
@@ -10,8 +10,9 @@ use crate::shard::{Draft, Found, PutAsk, PutDone, Unmet, delete, draft, judge_de
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
+use sidewire_common::layout::location::Place;
 use sidewire_common::layout::lock_word::LockWord;
-use sidewire_common::layout::record::{HEADER_BYTES, Kind};
+use sidewire_common::layout::record::{HEADER_BYTES, Header, Kind};
 use sidewire_common::layout::request::{Condition, Operation, RequestField};
 use std::sync::atomic::Ordering;
 
@@ -197,12 +198,12 @@ impl Worker {
             Ok(found) => found,
             Err(unmet) => return self.finish(work, unmet),
         };
-        match Kind::from_raw(found.header.kind) {
-            Some(kind) if kind != Kind::Value && !has_count(&found) => {
+        match kind_in_cell(&found.header) {
+            Some(kind) => {
                 let cell = self.reference_in(&found).index;
                 self.defer(work, cell, if kind == Kind::Lock { Stage::Retire } else { Stage::Freeze });
             }
-            _ => self.change(work, Change::Delete { cell: None }, Unmet::plain(Outcome::Done), Some(found)),
+            None => self.change(work, Change::Delete { cell: None }, Unmet::plain(Outcome::Done), Some(found)),
         }
     }
 
@@ -216,10 +217,15 @@ impl Worker {
     }
 
     /// The key of a record.
-    pub(super) fn key_of(&mut self, found: &Found) -> Vec<u8> {
-        let mut key = vec![0; found.header.key_len as usize];
-        self.memory.read(found.location.place(), HEADER_BYTES as u64, &mut key);
+    pub(super) fn key_at(&mut self, at: Place, header: &Header) -> Vec<u8> {
+        let mut key = vec![0; header.key_len as usize];
+        self.memory.read(at, HEADER_BYTES as u64, &mut key);
         key
+    }
+
+    /// The cell that a record names, if it names one.
+    pub(super) fn cell_in(&mut self, found: &Found) -> Option<u32> {
+        kind_in_cell(&found.header).map(|_| self.reference_in(found).index)
     }
 
     pub(super) fn reference_in(&mut self, found: &Found) -> CellReference {

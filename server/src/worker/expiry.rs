@@ -61,7 +61,7 @@ impl Worker {
                 continue;
             }
             if let Some(found) = self.index.find_version(&mut self.memory, hash, version) {
-                let key = self.key_of(&found);
+                let key = self.key_at(found.location.place(), &found.header);
                 self.remove(hash, &found);
                 self.key_changed(hash.shard(), &key, &[]);
                 self.metrics.expired.fetch_add(1, Ordering::Relaxed);

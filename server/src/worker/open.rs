@@ -10,6 +10,7 @@ use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
 use sidewire_common::id::ClientId;
 use sidewire_common::limits::MESSAGE_CREDITS;
+use sidewire_common::memory::View;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -22,15 +23,21 @@ impl Worker {
         if let Some(old) = self.connections.writer_of(session) {
             self.disconnect(old);
         }
+        let (endpoint, ring, opened) = self.open_ring(peer)?;
+        self.connections.writers.insert(endpoint, Connection { session, holder, ring, acks: Vec::new() });
+        self.windows.entry(session).or_default();
+        self.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(opened)
+    }
+
+    /// Opens an endpoint with a staging ring of its own, for a client or for another server's worker.
+    pub(super) fn open_ring(&mut self, peer: &PeerInfo) -> Result<(EndpointId, View, OpenedEndpoint), OpenError> {
         let role = Role::WriteTarget { staging_bytes: self.store.settings().staging_bytes };
         let spec = EndpointSpec { role, send_depth: MESSAGE_CREDITS, recv_depth: MESSAGE_CREDITS };
         let opened = self.open_and_connect(&spec, peer)?;
         let staging = opened.staging.expect("a write target has a staging ring");
-        let connection = Connection { session, holder, ring: staging.view, acks: Vec::new() };
-        self.connections.writers.insert(opened.endpoint, connection);
-        self.windows.entry(session).or_default();
-        self.metrics.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(OpenedEndpoint { peer: opened.info, staging: Some(staging.remote) })
+        let told = OpenedEndpoint { peer: opened.info, staging: Some(staging.remote) };
+        Ok((opened.endpoint, staging.view, told))
     }
 
     pub(super) fn open_reader(&mut self, session: SessionKey, peer: &PeerInfo) -> Result<OpenedEndpoint, OpenError> {
@@ -44,11 +51,7 @@ impl Worker {
         Ok(OpenedEndpoint { peer: opened.info, staging: None })
     }
 
-    pub(super) fn open_and_connect(
-        &mut self,
-        spec: &EndpointSpec,
-        peer: &PeerInfo,
-    ) -> Result<sidewire_common::fabric::Opened, OpenError> {
+    fn open_and_connect(&mut self, spec: &EndpointSpec, peer: &PeerInfo) -> Result<sidewire_common::fabric::Opened, OpenError> {
         if self.stopping {
             return Err(OpenError::Stopping);
         }
@@ -62,8 +65,8 @@ impl Worker {
 
     /// Ends an endpoint. What it had accepted is finished; its outcome stays in the session's window.
     pub(super) fn disconnect(&mut self, endpoint: EndpointId) {
-        self.close_peer(endpoint);
         self.port.close(endpoint);
+        self.replication.peers.remove(&endpoint);
         self.connections.readers.remove(&endpoint);
         if self.connections.writers.remove(&endpoint).is_some() {
             self.metrics.connections.fetch_sub(1, Ordering::Relaxed);

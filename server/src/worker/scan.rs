@@ -6,7 +6,7 @@ use sidewire_common::key::SHARD_BITS;
 use sidewire_common::layout::bucket::{BucketHeader, SLOTS, slot_offset};
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
 use sidewire_common::layout::location::{Location, Place};
-use sidewire_common::layout::record::{HEADER_BYTES, Header, Kind};
+use sidewire_common::layout::record::{HEADER_BYTES, Kind};
 use sidewire_common::layout::segment::{HOME_BUCKETS, home_offset, overflow_offset};
 
 /// Keys looked at for one page: bounds the time that writes wait.
@@ -80,13 +80,10 @@ impl Worker {
     }
 
     fn scan_record(&mut self, at: Place, prefix: &[u8], values: bool) -> Option<ScanItem> {
-        let mut head = [0; HEADER_BYTES];
-        self.memory.read(at, 0, &mut head);
-        let header = Header::read(&head);
+        let header = self.memory.header(at);
         let kind = Kind::from_raw(header.kind)?;
         let over = header.expiry_ms != 0 && header.expiry_ms <= self.store.clock_ms();
-        let mut key = vec![0; header.key_len as usize];
-        self.memory.read(at, HEADER_BYTES as u64, &mut key);
+        let key = self.key_at(at, &header);
         if over || !key.starts_with(prefix) {
             return None;
         }

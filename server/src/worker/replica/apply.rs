@@ -1,6 +1,5 @@
 //! What a copy does with an entry.
 
-use super::super::counts::has_count;
 use super::super::poll_loop::Worker;
 use super::close::Step;
 use super::outcomes::Ended;
@@ -124,8 +123,7 @@ impl Worker {
     /// The key holds nothing any more.
     pub(super) fn forget_key(&mut self, hash: KeyHash, key: &[u8]) {
         let Some(found) = self.index.find(&mut self.memory, hash, key) else { return };
-        let kind = Kind::from_raw(found.header.kind);
-        let cell = kind.filter(|&kind| kind != Kind::Value && !has_count(&found)).map(|_| self.reference_in(&found).index);
+        let cell = self.cell_in(&found);
         self.remove(hash, &found);
         if let Some(cell) = cell {
             self.store.cells().retire(cell);
@@ -149,8 +147,7 @@ impl Worker {
             value.extend_from_slice(&Cells::reserved(entry.kind).encode());
         }
         let found = self.index.find(&mut self.memory, hash, content.key);
-        let replaced = found.filter(|f| Kind::from_raw(f.header.kind).is_some_and(|k| k != Kind::Value) && !has_count(f));
-        let replaced = replaced.map(|f| self.reference_in(&f).index);
+        let replaced = found.and_then(|found| self.cell_in(&found));
         let (version, expiry_ms) = (entry.version, entry.expiry_ms);
         let ask = PutAsk {
             key: content.key,

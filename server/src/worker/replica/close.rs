@@ -1,14 +1,15 @@
 //! Hand-over: the shard takes no more writes, what is open ends, cells are taken from the clients, and the heir has it all.
 
 use super::super::ScanCursor;
-use super::super::counts::has_count;
+use super::super::counts::kind_in_cell;
 use super::super::deferred::Stage;
 use super::super::intake::Work;
 use super::super::poll_loop::Worker;
+use super::Phase;
 use super::send::Message;
-use super::{Phase, Role};
 use sidewire_common::cluster::MemberId;
 use sidewire_common::cluster::change::Change as Wanted;
+use sidewire_common::key::KeyHash;
 use sidewire_common::layout::counter_cell;
 use sidewire_common::layout::lock_word::LockWord;
 use sidewire_common::layout::record::Kind;
@@ -47,8 +48,8 @@ impl Worker {
             Step::Cells(at) => {
                 let (keys, next) = self.keys_at(at);
                 for (hash, key, header) in keys {
-                    if Kind::from_raw(header.kind).is_some_and(|kind| kind != Kind::Value) {
-                        self.surrender(hash, key);
+                    if let Some(kind) = kind_in_cell(&header) {
+                        self.surrender(hash, key, kind);
                     }
                 }
                 self.enter(shard, Phase::Closing(next.map_or(Step::Settling, Step::Cells)));
@@ -60,13 +61,13 @@ impl Worker {
     }
 
     /// Takes a cell from the clients.
-    fn surrender(&mut self, hash: sidewire_common::key::KeyHash, key: Vec<u8>) {
-        let Some(found) = self.index.find(&mut self.memory, hash, &key).filter(|found| !has_count(found)) else { return };
+    fn surrender(&mut self, hash: KeyHash, key: Vec<u8>, kind: Kind) {
+        let Some(found) = self.index.find(&mut self.memory, hash, &key) else { return };
         let cell = self.reference_in(&found).index;
         if self.store.cells().is_reserved(cell) {
             return;
         }
-        let stage = if Kind::from_raw(found.header.kind) == Some(Kind::Lock) { Stage::Seize } else { Stage::Surrender };
+        let stage = if kind == Kind::Lock { Stage::Seize } else { Stage::Surrender };
         self.defer(Work::of_server(hash, key), cell, stage);
     }
 
@@ -77,8 +78,7 @@ impl Worker {
             self.store.raise_token_floor(LockWord::from_raw(word).token());
             return;
         }
-        let heir = self.replication.map.as_ref().and_then(|map| map.shard(shard).heir);
-        if let Some(heir) = heir {
+        if let Some(heir) = self.replication.heir(shard) {
             let count = match counter_cell::classify(word) {
                 counter_cell::CounterState::Frozen => counter_cell::thawed(word),
                 counter_cell::CounterState::Counted(count) | counter_cell::CounterState::OutOfRange(count) => count,
@@ -97,9 +97,7 @@ impl Worker {
     }
 
     fn ask_heir(&mut self, shard: u32) -> bool {
-        let Some(Role::Primary(primary)) = self.replication.shards.get(&shard).map(|s| &s.role) else { return false };
-        let heir = self.replication.map.as_ref().and_then(|map| map.shard(shard).heir);
-        let (Some(heir), reign) = (heir, primary.reign) else { return false };
+        let (Some(heir), Some(reign)) = (self.replication.heir(shard), self.replication.reign(shard)) else { return false };
         self.enter(shard, Phase::Closing(Step::Asked));
         self.tell(heir, Message::Plain(Entry::new(What::Ask, shard, reign)));
         true
@@ -107,7 +105,7 @@ impl Worker {
 
     /// A follower has answered the last question: if it is the heir, the shard is its own.
     pub(super) fn heir_has_all(&mut self, shard: u32, member: MemberId) {
-        let heir = self.replication.map.as_ref().and_then(|map| map.shard(shard).heir);
+        let heir = self.replication.heir(shard);
         let Some(primary) = self.replication.primary(shard) else { return };
         if heir == Some(member) && primary.phase == Phase::Closing(Step::Asked) {
             let reign = primary.reign;

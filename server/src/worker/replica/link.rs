@@ -206,12 +206,9 @@ impl Worker {
     pub(super) fn restart_fills(&mut self, name: LinkName) {
         self.replication.moving = true;
         let mut shards = Vec::new();
-        for (&number, shard) in &mut self.replication.shards {
-            let super::Role::Primary(primary) = &mut shard.role else { continue };
-            let counts = &self.replication.worker_counts;
-            if counts.get(&name.0).is_some_and(|count| number % count != name.1) {
-                continue;
-            }
+        let served = self.replication.shards.keys().copied().filter(|&number| self.replication.serves(name, number));
+        for number in served.collect::<Vec<u32>>() {
+            let Some(primary) = self.replication.primary(number) else { continue };
             if let Some(fill) = primary.fills.get_mut(&name.0) {
                 *fill = fill::Fill::default();
                 shards.push(number);

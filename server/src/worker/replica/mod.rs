@@ -185,6 +185,16 @@ impl Replication {
         }
     }
 
+    /// To whom the map wants the shard to be handed over.
+    fn heir(&self, shard: u32) -> Option<MemberId> {
+        self.map.as_ref()?.shard(shard).heir
+    }
+
+    /// Whether a link is the one for this shard; each is, until its member has told how many workers it has.
+    fn serves(&self, (member, worker): LinkName, shard: u32) -> bool {
+        self.worker_counts.get(&member).is_none_or(|count| shard % count == worker)
+    }
+
     fn primary(&mut self, shard: u32) -> Option<&mut Primary> {
         match &mut self.shards.get_mut(&shard)?.role {
             Role::Primary(primary) => Some(primary),

@@ -5,11 +5,11 @@ use super::super::OpenedEndpoint;
 use super::super::poll_loop::Worker;
 use crate::refusals::Cause;
 use sidewire_common::cluster::MemberId;
-use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
+use sidewire_common::fabric::{EndpointId, PeerInfo};
 use sidewire_common::layout::ack::{Ack, Outcome};
 use sidewire_common::layout::replica_entry::{ENTRY_BYTES, Entry, EntryError};
 use sidewire_common::layout::request::{immediate_fits, immediate_offset};
-use sidewire_common::limits::{MESSAGE_CREDITS, value_bytes_max};
+use sidewire_common::limits::value_bytes_max;
 use sidewire_common::memory::View;
 use std::collections::VecDeque;
 
@@ -58,22 +58,11 @@ impl Worker {
         let same = |p: &Peer| p.member == member && p.worker == worker;
         let old: Vec<EndpointId> = self.replication.peers.iter().filter(|(_, p)| same(p)).map(|(&e, _)| e).collect();
         for endpoint in old {
-            self.close_peer(endpoint);
+            self.disconnect(endpoint);
         }
-        let role = Role::WriteTarget { staging_bytes: self.store.settings().staging_bytes };
-        let spec = EndpointSpec { role, send_depth: MESSAGE_CREDITS, recv_depth: MESSAGE_CREDITS };
-        let opened = self.open_and_connect(&spec, peer)?;
-        let staging = opened.staging.expect("a write target has a staging ring");
-        let peer = Peer { member, worker, ring: staging.view, acks: Vec::new(), waiting: VecDeque::new() };
-        self.replication.peers.insert(opened.endpoint, peer);
-        Ok(OpenedEndpoint { peer: opened.info, staging: Some(staging.remote) })
-    }
-
-    /// Ends the way from another server's worker.
-    pub(in super::super) fn close_peer(&mut self, endpoint: EndpointId) {
-        if self.replication.peers.remove(&endpoint).is_some() {
-            self.port.close(endpoint);
-        }
+        let (endpoint, ring, opened) = self.open_ring(peer)?;
+        self.replication.peers.insert(endpoint, Peer { member, worker, ring, acks: Vec::new(), waiting: VecDeque::new() });
+        Ok(opened)
     }
 
     /// An entry has arrived.
@@ -113,7 +102,6 @@ impl Worker {
                     let what = error.to_string();
                     self.scratch.key = key;
                     self.violation(endpoint, Cause::Replica, &what);
-                    self.close_peer(endpoint);
                     return any;
                 }
             };

@@ -1,7 +1,8 @@
 //! A new primary makes itself at home: locks get cells of its own, that no client of another reign knows.
 
-use super::super::counts::has_count;
+use super::super::counts::kind_in_cell;
 use super::super::poll_loop::Worker;
+use super::walk::BUCKETS_PER_TURN;
 use super::{Phase, Role};
 use crate::shard::{Unmet, discard_draft};
 use sidewire_common::key::KeyHash;
@@ -13,8 +14,6 @@ use sidewire_common::layout::record::{Header, Kind};
 /// Grants of one lock between two times that its server tells the token floor, which is a part of a lease: more than a
 /// lock can be taken and given back in that time.
 const GRANTS_MAX: u64 = 1 << 24;
-/// Buckets gone through in one turn.
-const BUCKETS_PER_TURN: usize = 64;
 
 impl Worker {
     /// Brings shards on that are being emptied or made at home; true when there was something to do.
@@ -79,8 +78,8 @@ impl Worker {
         if header.expiry_ms != 0 {
             self.expiries.add(header.expiry_ms, hash, header.version);
         }
-        let Some(kind) = Kind::from_raw(header.kind).filter(|&kind| kind != Kind::Value) else { return Ok(()) };
-        let Some(found) = self.index.find(&mut self.memory, hash, key).filter(|found| !has_count(found)) else { return Ok(()) };
+        let Some(kind) = kind_in_cell(header) else { return Ok(()) };
+        let Some(found) = self.index.find(&mut self.memory, hash, key) else { return Ok(()) };
         let old = self.reference_in(&found).index;
         let word = match kind {
             // Above whatever was granted since the floor was last told.
@@ -114,7 +113,7 @@ impl Worker {
         primary.phase = Phase::Open;
         tracing::info!(shard, reign = primary.reign, "open");
         // The map may have named an heir before there was anything to hand over.
-        if self.replication.map.as_ref().is_some_and(|map| map.shard(shard).heir.is_some()) {
+        if self.replication.heir(shard).is_some() {
             self.begin_close(shard);
         }
     }

@@ -1,14 +1,14 @@
 //! Entries to backups: made when they are sent, out of what the memory holds then.
 
+use super::super::counts::kind_in_cell;
 use super::super::poll_loop::Worker;
+use super::Ticket;
 use super::link::{LinkName, Sent, State};
 use super::write::Change;
-use super::{Role, Ticket};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::MemberId;
 use sidewire_common::fabric::{Verb, WorkId, WorkRequest};
 use sidewire_common::key::KeyHash;
-use sidewire_common::layout::cell_reference::REFERENCE_BYTES;
 use sidewire_common::layout::location::Place;
 use sidewire_common::layout::record::{HEADER_BYTES, Kind, UNIT_BYTES, Version};
 use sidewire_common::layout::replica_entry::{ENTRY_BYTES, Entry, What};
@@ -195,14 +195,13 @@ impl Worker {
     fn record_at(&mut self, place: Place, plain: Entry, key: Box<[u8]>) -> Draft {
         let header = self.memory.header(place);
         let kind = Kind::from_raw(header.kind).unwrap_or(Kind::Value);
-        let refers = kind == Kind::Lock || (kind != Kind::Value && header.value_len as usize == REFERENCE_BYTES);
         let entry = Entry {
             what: What::Put,
             kind,
             version: Version::from_raw(header.version.raw()),
             expiry_ms: header.expiry_ms,
             key_len: header.key_len,
-            value_len: if refers { 0 } else { header.value_len },
+            value_len: if kind_in_cell(&header).is_some() { 0 } else { header.value_len },
             ..plain
         };
         let offset = HEADER_BYTES as u64 + u64::from(header.key_len);
@@ -222,8 +221,7 @@ impl Worker {
 
     /// A copy that cannot follow leaves the shard, by the map.
     pub(super) fn give_up_copy(&mut self, shard: u32, member: MemberId) {
-        let Some(Role::Primary(primary)) = self.replication.shards.get(&shard).map(|s| &s.role) else { return };
-        let reign = primary.reign;
+        let Some(reign) = self.replication.reign(shard) else { return };
         self.store.cluster().wish(sidewire_common::cluster::change::Change::Drop { shard, reign, member });
     }
 }

@@ -7,7 +7,6 @@ use super::link::LinkName;
 use super::send::Message;
 use super::{Phase, Role};
 use sidewire_common::clock::BootInstant;
-use sidewire_common::cluster::MemberId;
 use sidewire_common::cluster::change::Change as Wanted;
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::replica_entry::{Entry, Origin, What};
@@ -81,9 +80,9 @@ impl Worker {
             .map(|(&name, _)| name)
             .collect();
         for name in idle {
-            let of_link = |shard: &u32| self.replication.worker_counts.get(&name.0).is_none_or(|count| shard % count == name.1);
-            let shard = self.replication.shards.iter().find(|(number, shard)| {
-                of_link(number) && matches!(&shard.role, Role::Primary(p) if p.followers.contains_key(&name.0))
+            let shard = self.replication.shards.iter().find(|&(&number, shard)| {
+                self.replication.serves(name, number)
+                    && matches!(&shard.role, Role::Primary(p) if p.followers.contains_key(&name.0))
             });
             let Some((&shard, _)) = shard else { continue };
             let Some(reign) = self.replication.reign(shard) else { continue };
@@ -105,8 +104,8 @@ impl Worker {
             self.restart_fills(name);
             let mut shards = Vec::new();
             for (&number, shard) in &self.replication.shards {
-                let of_link = self.replication.worker_counts.get(&name.0).is_none_or(|count| number % count == name.1);
-                if let (true, Role::Primary(primary)) = (of_link, &shard.role)
+                if let Role::Primary(primary) = &shard.role
+                    && self.replication.serves(name, number)
                     && primary.followers.get(&name.0).is_some_and(|f| f.in_map || f.join == Join::Wished)
                 {
                     shards.push(number);
@@ -140,16 +139,9 @@ impl Worker {
         }
         self.replication.outcomes.forget(client, session);
         let origin = Some(Origin { client, session, worker: self.number, sequence: 0, resolved_below: 0 });
-        let names: Vec<LinkName> = self.replication.links.keys().copied().collect();
-        for (member, worker) in names {
-            let (shard, reign) = (worker, 0);
-            self.tell_on((member, worker), Message::Plain(Entry { origin, ..Entry::new(What::Forget, shard, reign) }));
-        }
-    }
-
-    fn tell_on(&mut self, name: (MemberId, u32), message: Message) {
-        if let Some(link) = self.replication.links.get_mut(&name) {
-            link.queue.push_back(message);
+        for (&(_, worker), link) in &mut self.replication.links {
+            // It is about no shard: one of the worker that is reached, in no reign.
+            link.queue.push_back(Message::Plain(Entry { origin, ..Entry::new(What::Forget, worker, 0) }));
         }
     }
 }

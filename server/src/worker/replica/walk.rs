@@ -3,13 +3,13 @@
 use super::super::ScanCursor;
 use super::super::poll_loop::Worker;
 use sidewire_common::key::KeyHash;
-use sidewire_common::layout::record::{HEADER_BYTES, Header};
+use sidewire_common::layout::record::Header;
 
 /// A key that was come by, its hash, and its record's header.
 pub(super) type Walked = (KeyHash, Vec<u8>, Header);
 
-/// Buckets emptied in one turn.
-const BUCKETS_PER_TURN: usize = 64;
+/// Buckets gone through in one turn, for whatever reason.
+pub(super) const BUCKETS_PER_TURN: usize = 64;
 
 impl Worker {
     /// The beginning of a shard.
@@ -21,11 +21,8 @@ impl Worker {
     pub(super) fn keys_at(&mut self, at: ScanCursor) -> (Vec<Walked>, Option<ScanCursor>) {
         let mut keys = Vec::new();
         for place in self.records_at(at) {
-            let mut head = [0; HEADER_BYTES];
-            self.memory.read(place, 0, &mut head);
-            let header = Header::read(&head);
-            let mut key = vec![0; header.key_len as usize];
-            self.memory.read(place, HEADER_BYTES as u64, &mut key);
+            let header = self.memory.header(place);
+            let key = self.key_at(place, &header);
             keys.push((KeyHash::of(&key, self.store.hash_seed()), key, header));
         }
         let next = self.after(at);
