@@ -15,6 +15,7 @@
 //!   raw_shm    the same for the shm fabric alone: its door and its memory, in bytes
 //!   fuzz       every decoder, with what must hold of its answers
 //!   stalls     times for which the machine gave nobody any time
+//!   schedules  seeds of a simulated world: run on all cores, and again
 //!   stamped    values that prove whole, of their key, and of one version
 //! ```
 //!
@@ -54,6 +55,7 @@ pub mod history;
 pub mod intruder;
 pub mod programs;
 pub mod raw_shm;
+pub mod schedules;
 pub mod server;
 pub mod setting;
 pub mod stalls;

@@ -34,12 +34,17 @@ pub fn address() -> String {
     std::env::var("SIDEWIRE_TEST_ADDR").unwrap_or_else(|_| "127.0.0.1".into())
 }
 
+/// The number that a variable of the environment holds, if it is set.
+///
+/// # Panics
+/// When it holds something else: a typing error must not run another test.
+#[must_use]
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+}
+
 fn percent() -> u64 {
-    match std::env::var("SIDEWIRE_TEST_SCALE") {
-        Ok(text) => text.parse().expect("SIDEWIRE_TEST_SCALE is a number of percent"),
-        Err(_) if is_verbs() => 10,
-        Err(_) => 100,
-    }
+    number("SIDEWIRE_TEST_SCALE").unwrap_or(if is_verbs() { 10 } else { 100 })
 }
 
 /// How many times a loop runs that would run `count` times here: fewer where all is emulated.

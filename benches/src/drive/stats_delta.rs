@@ -2,92 +2,45 @@
 
 use sidewire::ClientStats;
 
-/// Counts that a client keeps.
-pub const COUNTS: usize = 17;
+/// An array of the fields named, both ways: one list, so that no count can take another's place.
+macro_rules! in_order {
+    ($($count:ident),* $(,)?) => {
+        /// Counts that a client keeps.
+        pub const COUNTS: usize = [$(stringify!($count)),*].len();
 
-/// The counts in a fixed order, which other processes of the same program share.
-pub fn to_array(stats: &ClientStats) -> [u64; COUNTS] {
-    let ClientStats {
-        gets,
-        reads,
-        location_hits,
-        retries_torn,
-        retries_stale,
-        retries_moved,
-        retries_pending,
-        adds,
-        locks,
-        lease_discards,
-        puts,
-        deletes,
-        reattaches,
-        rerouted_refused,
-        rerouted_gone,
-        rerouted_moved,
-        resolved,
-    } = *stats;
-    [
-        gets,
-        reads,
-        location_hits,
-        retries_torn,
-        retries_stale,
-        retries_moved,
-        retries_pending,
-        adds,
-        locks,
-        lease_discards,
-        puts,
-        deletes,
-        reattaches,
-        rerouted_refused,
-        rerouted_gone,
-        rerouted_moved,
-        resolved,
-    ]
+        /// The counts in a fixed order, which other processes of the same program share.
+        pub fn to_array(stats: &ClientStats) -> [u64; COUNTS] {
+            let ClientStats { $($count),* } = *stats;
+            [$($count),*]
+        }
+
+        /// The other way round.
+        pub fn from_array(counts: [u64; COUNTS]) -> ClientStats {
+            let [$($count),*] = counts;
+            ClientStats { $($count),* }
+        }
+    };
 }
 
-/// The other way round.
-pub fn from_array(counts: [u64; COUNTS]) -> ClientStats {
-    let [
-        gets,
-        reads,
-        location_hits,
-        retries_torn,
-        retries_stale,
-        retries_moved,
-        retries_pending,
-        adds,
-        locks,
-        lease_discards,
-        puts,
-        deletes,
-        reattaches,
-        rerouted_refused,
-        rerouted_gone,
-        rerouted_moved,
-        resolved,
-    ] = counts;
-    ClientStats {
-        gets,
-        reads,
-        location_hits,
-        retries_torn,
-        retries_stale,
-        retries_moved,
-        retries_pending,
-        adds,
-        locks,
-        lease_discards,
-        puts,
-        deletes,
-        reattaches,
-        rerouted_refused,
-        rerouted_gone,
-        rerouted_moved,
-        resolved,
-    }
-}
+in_order!(
+    gets,
+    reads,
+    location_hits,
+    retries_torn,
+    retries_stale,
+    retries_moved,
+    retries_pending,
+    adds,
+    locks,
+    lease_discards,
+    puts,
+    deletes,
+    reattaches,
+    rerouted_refused,
+    rerouted_gone,
+    rerouted_moved,
+    resolved,
+);
 
 /// Applies `f` to each count of two sets.
 fn zip(a: ClientStats, b: ClientStats, f: impl Fn(u64, u64) -> u64) -> ClientStats {

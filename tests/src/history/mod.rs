@@ -9,7 +9,7 @@
 //!   prepare    which keys belong together; what is        file      JSON lines of real processes, merged
 //!              wrong at first sight (torn, of nowhere)    observed  what the library's answers mean here
 //!   model      the sequential store                       lives     the lives of a server that starts empty
-//!   counter    sums and numbers, without a search
+//!   counter    sums and numbers, without a search         ending    how calls ended, as reports count them
 //!   search     just-in-time linearization                 report    the window that shows a violation
 //! ```
 //!
@@ -26,6 +26,7 @@
 
 mod check;
 mod counter;
+mod ending;
 mod event;
 pub mod file;
 pub mod lives;

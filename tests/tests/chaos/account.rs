@@ -48,7 +48,7 @@ impl Account {
         }
         calls.extend(lost_with_their_client(&calls, past));
         calls.sort_by_key(|call| call.event.invoked);
-        let mut good: Vec<u64> = calls.iter().filter(|c| is_good(&c.event)).filter_map(|c| c.event.returned).collect();
+        let mut good: Vec<u64> = calls.iter().filter(|c| c.event.ended_well()).filter_map(|c| c.event.returned).collect();
         good.sort_unstable();
         let recovery = past.faults.iter().map(|(kind, ends)| {
             let next = |end: &u64| good.get(good.partition_point(|at| at < end)).map_or(0, |at| at - end);
@@ -56,7 +56,7 @@ impl Account {
         });
         let mut outcomes = BTreeMap::new();
         for call in &calls {
-            *outcomes.entry(class(&call.event)).or_default() += 1;
+            *outcomes.entry(call.event.ending()).or_default() += 1;
         }
         Self {
             clients: std::fs::read_dir(folder).unwrap().count(),
@@ -107,21 +107,6 @@ fn lost_with_their_client(calls: &[Lived], past: &Past) -> Vec<Lived> {
             Lived { event, life, until: Some(life) }
         })
         .collect()
-}
-
-fn is_good(event: &Event) -> bool {
-    event.returned.is_some() && !matches!(event.outcome, Outcome::Unknown | Outcome::NotExecuted | Outcome::Noted)
-}
-
-const fn class(event: &Event) -> &'static str {
-    match (&event.outcome, event.returned) {
-        (_, None) => "never returned",
-        (Outcome::Unknown, _) => "in doubt",
-        (Outcome::NotExecuted, _) => "failed or refused, not carried out",
-        (Outcome::Fenced, _) => "fenced off",
-        (Outcome::Noted, _) => "locks that may have been lost",
-        _ => "ended well",
-    }
 }
 
 fn longest(calls: &[Lived], past: &Past) -> (Duration, String) {

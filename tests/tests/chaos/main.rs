@@ -15,6 +15,7 @@ mod client;
 mod faults;
 mod leaks;
 
+use sidewire_tests::setting::number;
 use sidewire_tests::{Server, child, setting};
 use std::path::Path;
 use std::time::Duration;
@@ -55,10 +56,6 @@ impl Drop for Kept {
             eprintln!("the clients' histories are in {}", folder.keep().display());
         }
     }
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
 #[test]

@@ -17,11 +17,9 @@ use sidewire_common::host;
 use sidewire_common::memory::HugepageMode;
 use sidewire_proto::v1::cluster_server::Cluster as _;
 use sidewire_proto::v1::session_server::Session as _;
+use sidewire_tests::schedules::ready;
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tonic::{Request, Response, Status};
 
@@ -169,14 +167,6 @@ impl Line {
         call: impl FnOnce(&ClusterService) -> Result<Response<T>, Status> + Send + 'static,
     ) -> Result<T, Status> {
         self.call(server, limit, |up| call(&up.cluster))
-    }
-}
-
-/// A future that waits by the host's means alone: it is ready when it is asked.
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
-        Poll::Pending => unreachable!("a simulated service waits for nothing but its host"),
     }
 }
 

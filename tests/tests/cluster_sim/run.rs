@@ -10,7 +10,9 @@ use sidewire_common::cluster::plan::is_settled;
 use sidewire_common::fabric::sim::World;
 use sidewire_tests::history::lives::{Lived, check_all, split};
 use sidewire_tests::history::{Call, Event, Limits, Outcome};
+use sidewire_tests::schedules;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -74,6 +76,12 @@ impl Plan {
     }
 }
 
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{self:?}")
+    }
+}
+
 /// What a schedule came to.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
@@ -89,8 +97,8 @@ pub struct Figures {
     pub millis: u64,
 }
 
-impl Figures {
-    pub fn add(&mut self, other: &Self) {
+impl schedules::Figures for Figures {
+    fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.unknown += other.unknown;
         self.events += other.events;
@@ -98,6 +106,10 @@ impl Figures {
         self.faults += other.faults;
         self.swaps += other.swaps;
         self.millis += other.millis;
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        (self.fingerprint, self.events)
     }
 }
 

@@ -17,6 +17,7 @@ mod servers;
 mod story;
 
 use servers::Servers;
+use sidewire_tests::setting::number;
 use sidewire_tests::{child, setting};
 use std::time::Duration;
 use story::Story;
@@ -31,10 +32,6 @@ fn lease() -> Duration {
 /// Of every call of every client: a death is noticed and mended well within it.
 fn deadline() -> Duration {
     setting::patience(Duration::from_secs(8))
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Story {
         }
         let events: Vec<Event> = calls.into_iter().map(|call| call.event).collect();
         let mut classes = BTreeMap::new();
-        events.iter().for_each(|event| *classes.entry(class(event)).or_default() += 1);
+        events.iter().for_each(|event| *classes.entry(event.ending()).or_default() += 1);
         let took = |e: &Event| {
             e.returned.map_or(0, |to| (to - e.invoked).saturating_sub(overlap(&stalls, e.invoked, to).as_nanos() as u64))
         };
@@ -116,24 +116,10 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap()
 }
 
-fn is_good(event: &Event) -> bool {
-    event.returned.is_some() && !matches!(event.outcome, Outcome::Unknown | Outcome::NotExecuted | Outcome::Noted)
-}
-
-const fn class(event: &Event) -> &'static str {
-    match (&event.outcome, event.returned) {
-        (_, None) => "never returned",
-        (Outcome::Unknown, _) => "in doubt",
-        (Outcome::NotExecuted, _) => "failed, not carried out",
-        (Outcome::Noted, _) => "locks that may have been lost",
-        _ => "ended well",
-    }
-}
-
 /// For each key the time between two good calls that began one after the other; the machine's own stalls left out.
 fn longest_pause(events: &[Event], stalls: &[(u64, u64)]) -> (Duration, String) {
     let mut last: HashMap<String, u64> = HashMap::new();
-    let mut ends: Vec<(u64, &Event)> = events.iter().filter(|e| is_good(e)).filter_map(|e| Some((e.returned?, e))).collect();
+    let mut ends: Vec<(u64, &Event)> = events.iter().filter(|e| e.ended_well()).filter_map(|e| Some((e.returned?, e))).collect();
     ends.sort_unstable_by_key(|(at, _)| *at);
     let mut longest = (Duration::ZERO, String::new());
     for (at, event) in ends {

@@ -11,10 +11,8 @@ use sidewire_common::fabric::sim::{ProcessId, World, end_quiet, within};
 use sidewire_common::host;
 use sidewire_common::memory::HugepageMode;
 use sidewire_proto::v1::session_server::Session as _;
-use std::future::Future;
-use std::pin::pin;
+use sidewire_tests::schedules::ready;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tonic::{Request, Response, Status};
 
@@ -109,14 +107,6 @@ impl Line {
 
 /// The server's address; there is one server in this world.
 pub const ADDRESS: &str = "10.0.0.1:7400";
-
-/// A future that waits by the host's means alone: it is ready when it is asked.
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
-        Poll::Pending => unreachable!("a simulated service waits for nothing but its host"),
-    }
-}
 
 impl Direct for Line {
     fn attach(&self, _server: &str, limit: Duration, request: v1::AttachRequest) -> Result<v1::AttachReply, Status> {

@@ -18,9 +18,8 @@ mod values;
 
 use plan::Plan;
 use run::{Figures, run};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use sidewire_tests::schedules;
+use sidewire_tests::setting::number;
 
 /// Schedules of one test run.
 const SCHEDULES: u64 = 1200;
@@ -28,18 +27,9 @@ const SCHEDULES: u64 = 1200;
 const REPLAYED: u64 = 40;
 /// Attempts at a smaller schedule that shows the same.
 const SHRINK_MAX: usize = 60;
-/// Schedules between two lines of a soak.
-const SOAK_LINE: u64 = 5000;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
-}
 
 fn attempt(plan: &Plan) -> Result<Figures, String> {
-    catch_unwind(AssertUnwindSafe(|| run(plan))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        Err(format!("panicked: {}", text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).into())).unwrap_or_default()))
-    })
+    schedules::attempt(|| run(plan))
 }
 
 /// A smaller schedule that fails too, and how.
@@ -75,50 +65,17 @@ fn check(seed: u64) -> Figures {
     );
 }
 
-/// Schedules from `first` on, on all cores.
-fn explore(first: u64, count: u64) -> Figures {
-    let (next, done, began) = (AtomicU64::new(first), AtomicU64::new(0), Instant::now());
-    let work = || {
-        let mut sum = Figures::default();
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed - first >= count {
-                return sum;
-            }
-            sum.add(&check(seed));
-            let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if so_far.is_multiple_of(SOAK_LINE) {
-                println!("{so_far} schedules, {:.0} a minute", so_far as f64 * 60.0 / began.elapsed().as_secs_f64());
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().fold(Figures::default(), |mut sum, thread| {
-            sum.add(&thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            sum
-        })
-    })
-}
-
 #[test]
 fn schedules_are_linearizable() {
-    let began = Instant::now();
-    let count = number("SIM_SCHEDULES").unwrap_or(SCHEDULES);
-    let sum = explore(number("SIM_FIRST").unwrap_or(1), count);
-    println!("{count} schedules in {:.1?}: {sum:?}", began.elapsed());
+    schedules::explore_some(SCHEDULES, check);
 }
 
 #[test]
 #[ignore = "runs until it is stopped"]
 fn soak() {
-    let began = Instant::now();
     let first = number("SIM_FIRST").unwrap_or_else(rand::random);
     println!("from seed {first} on");
-    let count = number("SIM_SCHEDULES").unwrap_or(u64::MAX - first);
-    let sum = explore(first, count);
-    println!("{count} schedules in {:.1?}: {sum:?}", began.elapsed());
+    schedules::explore(first, number("SIM_SCHEDULES").unwrap_or(u64::MAX - first), check);
 }
 
 #[test]
@@ -126,12 +83,5 @@ fn replay() {
     if std::env::var_os("SIM_LOG").is_some() {
         tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).with_test_writer().init();
     }
-    let seeds = number("SEED").map_or(1..=REPLAYED, |seed| seed..=seed);
-    for plan in seeds.map(Plan::of) {
-        println!("{plan}");
-        let one = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
-        let other = attempt(&plan).unwrap_or_else(|error| panic!("{plan}{error}"));
-        assert_eq!((one.fingerprint, one.events), (other.fingerprint, other.events), "one seed, two runs: {plan}");
-        println!("{one:?}");
-    }
+    schedules::replay(REPLAYED, Plan::of, run);
 }

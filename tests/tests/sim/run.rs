@@ -10,6 +10,7 @@ use rand::rngs::SmallRng;
 use sidewire_common::fabric::sim::{ProcessId, World};
 use sidewire_tests::history::lives::{check_all, split};
 use sidewire_tests::history::{Limits, Outcome};
+use sidewire_tests::schedules;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,15 +40,18 @@ pub struct Figures {
     pub splits: u64,
 }
 
-impl Figures {
-    /// Adds those of another schedule.
-    pub fn add(&mut self, other: &Self) {
+impl schedules::Figures for Figures {
+    fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.unknown += other.unknown;
         self.events += other.events;
         self.fingerprint ^= other.fingerprint;
         self.lives += other.lives;
         self.splits += other.splits;
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        (self.fingerprint, self.events)
     }
 }
 
