@@ -119,6 +119,10 @@ fn counters_and_locks_go_on() {
 fn a_shard_is_handed_over() {
     let cluster = Cluster::start(&[1, 1], 1);
     let mut client = cluster.client(1);
+    // Nothing else here waits until the shards of these keys are open.
+    for of_shard in ["{count}", "{lock}", "{k}"] {
+        put_soon(&mut client, of_shard.as_bytes(), b"");
+    }
     assert_eq!(client.create(Kind::Counter, b"count").outcome, Outcome::Done);
     let request = Request { argument: 42, ..Request::new(Operation::Add, client.next()) };
     assert_eq!(client.ask(request, b"count", b"").outcome, Outcome::Done);
