@@ -189,19 +189,23 @@ impl MapStore for Etcd {
         let renewed = self.call("renewing the lease", async {
             let (mut keeper, mut stream) = match keeper {
                 Some(pair) => pair,
-                None => leases.keep_alive(id).await?,
+                None => match leases.keep_alive(id).await {
+                    // How a new stream is told that there is no such lease; one that is there is told a TTL of 0.
+                    Err(Error::LeaseKeepAliveError(_)) => return Ok(None),
+                    opened => opened?,
+                },
             };
             keeper.keep_alive().await?;
             let ended = || Error::LeaseKeepAliveError("etcd has ended the stream".into());
             let ttl = stream.message().await?.ok_or_else(ended)?.ttl();
-            Ok((ttl, keeper, stream))
+            Ok((ttl > 0).then(|| (Duration::from_secs(ttl.unsigned_abs()), keeper, stream)))
         });
         match renewed {
-            Ok((ttl, keeper, stream)) if ttl > 0 => {
+            Ok(Some((ttl, keeper, stream))) => {
                 own.keeper = Some((keeper, stream));
-                Ok(Duration::from_secs(ttl.unsigned_abs()))
+                Ok(ttl)
             }
-            Ok(_) => {
+            Ok(None) => {
                 *own = Own::default();
                 Err(KeepError::Gone)
             }

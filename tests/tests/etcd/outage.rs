@@ -47,3 +47,18 @@ fn without_etcd_a_server_serves_until_its_lease_ends_and_again_when_etcd_is_back
     assert_eq!(session.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(session.get(b"during").unwrap().as_deref(), Some(&b"2"[..]));
 }
+
+#[test]
+fn a_server_that_slept_while_etcd_came_back_and_its_lease_ran_out_enters_anew() {
+    let mut etcd = Etcd::start();
+    let mut servers = [server(&etcd, "both", "a", 1), server(&etcd, "both", "b", 1)];
+    until(&servers[0], "two members", |s| is_whole(s, 2));
+    let before = status(&servers[1]).member;
+    servers[1].pause();
+    // Its next renewal finds the old stream broken, and asks for the lease on a new one.
+    etcd.kill();
+    etcd.start_again();
+    until(&servers[0], "the sleeper is gone", |s| s.map.as_ref().unwrap().members.len() == 1);
+    servers[1].resume();
+    until(&servers[1], "it has entered as another member", |s| s.member != before && is_whole(s, 2));
+}
