@@ -9,6 +9,9 @@ use tempfile::TempDir;
 /// Time for etcd to take connections.
 const START: Duration = Duration::from_secs(15);
 
+/// Pairs of ports tried before it is given up.
+const PORT_TRIES: u32 = 5;
+
 /// A running etcd, or one that was killed.
 #[derive(Debug)]
 pub struct Etcd {
@@ -36,12 +39,17 @@ impl Etcd {
     /// When it does not start.
     #[must_use]
     pub fn start_with(scheme: &'static str, more: impl FnOnce(&std::path::Path) -> Vec<String>) -> Self {
-        let folder = TempDir::new().expect("a temporary folder");
+        // In memory: an fsync must not wait for what a build has just written.
+        let folder = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder");
         let more = more(folder.path());
-        let (port, peer_port) = (free_port(), free_port());
-        let mut etcd = Self { folder, port, peer_port, scheme, more, child: None };
-        etcd.start_again();
-        etcd
+        let mut etcd = Self { folder, port: 0, peer_port: 0, scheme, more, child: None };
+        for _ in 0..PORT_TRIES {
+            (etcd.port, etcd.peer_port) = (free_port(), free_port());
+            if etcd.try_to_start() {
+                return etcd;
+            }
+        }
+        panic!("etcd does not start:\n{}", etcd.log());
     }
 
     /// What servers are told.
@@ -69,8 +77,30 @@ impl Etcd {
     /// # Panics
     /// When it does not take connections in time.
     pub fn start_again(&mut self) {
+        assert!(self.try_to_start(), "etcd does not start again:\n{}", self.log());
+    }
+
+    /// False when it ends instead: somebody else has taken one of its ports.
+    fn try_to_start(&mut self) -> bool {
+        let mut child = self.command().spawn().expect("etcd is installed: deploy/setup.sh --lab");
+        let until = Instant::now() + setting::patience(START);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if child.try_wait().expect("its own child").is_some() {
+                return false;
+            }
+            if Instant::now() > until {
+                self.child = Some(child);
+                panic!("etcd does not take connections:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.child = Some(child);
+        true
+    }
+
+    fn command(&self) -> Command {
         let (url, peer) = (self.url(), format!("http://127.0.0.1:{}", self.peer_port));
-        let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log"));
+        let log = std::fs::File::options().create(true).append(true).open(self.log_path());
         let mut command = Command::new("etcd");
         command.args(["--name", "test", "--data-dir"]).arg(self.folder.path().join("data"));
         command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
@@ -79,13 +109,15 @@ impl Etcd {
         // The shortest lease that etcd grants is one and a half elections.
         command.args(["--heartbeat-interval", "50", "--election-timeout", "500"]).args(&self.more);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("its own folder"));
-        self.child = Some(command.spawn().expect("etcd is installed: deploy/setup.sh --lab"));
-        let until = Instant::now() + setting::patience(START);
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "etcd does not take connections:\n{}", log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        command
+    }
+
+    fn log_path(&self) -> std::path::PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 }
 
