@@ -1,7 +1,9 @@
 //! Server addresses, as people write them.
 
 use crate::error::Error;
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use crate::resolver::RESOLVERS;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::time::Duration;
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,24 +43,41 @@ impl Address {
         &self.host_port
     }
 
-    /// This end's address towards it, if the name resolves.
-    pub fn local_address(&self) -> Option<IpAddr> {
-        let remote = self.host_port.to_socket_addrs().ok()?.next()?;
-        let any: IpAddr = if remote.is_ipv4() { [0u8; 4].into() } else { [0u16; 8].into() };
-        let socket = UdpSocket::bind((any, 0)).ok()?;
-        // Connecting a datagram socket sends nothing; it only picks the route.
-        socket.connect(remote).ok()?;
-        socket.local_addr().ok().map(|a| a.ip())
+    /// This end's address towards it, if the name resolves and a route leads there.
+    ///
+    /// # Errors
+    /// When the resolver has not answered within `limit`, or does not answer others.
+    pub fn local_address(&self, limit: Duration) -> Result<Option<IpAddr>, Error> {
+        let gone = |reason| Error::ServerGone { server: self.host_port.clone(), reason };
+        // A literal address needs no resolver.
+        let remote = match self.host_port.parse::<SocketAddr>() {
+            Ok(remote) => Some(remote),
+            Err(_) => {
+                let name = self.host_port.clone();
+                let resolve = move || name.to_socket_addrs().ok().and_then(|mut found| found.next());
+                RESOLVERS.ask(limit, resolve).map_err(|e| gone(e.to_string()))?
+            }
+        };
+        Ok(remote.and_then(local_towards))
     }
+}
+
+/// The address from which the host would send to `remote`.
+fn local_towards(remote: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = if remote.is_ipv4() { [0u8; 4].into() } else { [0u16; 8].into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // Connecting a datagram socket sends nothing and waits for nothing; it only picks the route.
+    socket.connect(remote).ok()?;
+    socket.local_addr().ok().map(|a| a.ip())
 }
 
 /// This host's address on the way to `server` (`host:port` or `kv://host:port`): the one whose device a client uses
 /// unless another is named. `None` when the name does not resolve or no route leads there.
 ///
 /// # Errors
-/// When it is not a server's address.
-pub fn local_address_towards(server: &str) -> Result<Option<IpAddr>, Error> {
-    Ok(Address::parse(server)?.local_address())
+/// When it is not a server's address, or the resolver has not answered within `limit`.
+pub fn local_address_towards(server: &str, limit: Duration) -> Result<Option<IpAddr>, Error> {
+    Address::parse(server)?.local_address(limit)
 }
 
 #[cfg(test)]
@@ -74,6 +93,21 @@ mod tests {
         for bad in ["", "host", ":7400", "host:0", "host:x", "host:65536", "http://host:1", "::1:7400", "ho st:1", "a/b:1"] {
             assert!(matches!(Address::parse(bad), Err(Error::Address { .. })), "{bad}");
         }
-        assert_eq!(Address::parse("127.0.0.1:9").unwrap().local_address(), Some([127, 0, 0, 1].into()));
+    }
+
+    #[test]
+    fn a_literal_address_asks_no_resolver() {
+        // No time is left for one.
+        for (text, local) in [("127.0.0.1:9", IpAddr::from([127, 0, 0, 1])), ("[::1]:9", [0, 0, 0, 0, 0, 0, 0, 1].into())] {
+            assert_eq!(Address::parse(text).unwrap().local_address(Duration::ZERO).unwrap(), Some(local), "{text}");
+        }
+        let named = Address::parse("localhost:9").unwrap().local_address(Duration::ZERO);
+        assert!(matches!(named, Err(Error::ServerGone { .. })), "{named:?}");
+    }
+
+    #[test]
+    fn a_name_that_does_not_resolve_is_nobody_s() {
+        let nobody = Address::parse("no-such-host.invalid:9").unwrap().local_address(Duration::from_secs(60));
+        assert!(matches!(nobody, Ok(None)), "{nobody:?}");
     }
 }

@@ -137,8 +137,12 @@ fn adopt(
     let used = convert::regions(reply.regions.clone()).map_err(bad)?;
     let table = RegionTable::new(&used, terms.cell_count)?;
     check_directories(&terms, &table)?;
-    let fabric = open_client(kind, wishes.device.as_deref(), control.address().local_address())?;
     let left = || limit.saturating_sub(BootInstant::now().since(received));
+    let local = match kind {
+        FabricKind::Verbs => control.address().local_address(left())?,
+        FabricKind::Shm => None,
+    };
+    let fabric = open_client(kind, wishes.device.as_deref(), local)?;
     fabric.set_patience(left());
     fabric.link(&link)?;
     fabric.set_patience(left());

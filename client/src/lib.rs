@@ -65,6 +65,7 @@ mod op;
 mod pipeline;
 mod raw;
 mod regions;
+mod resolver;
 mod retry;
 mod route;
 mod server;

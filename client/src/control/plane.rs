@@ -3,6 +3,7 @@
 use super::Control;
 use crate::address::Address;
 use crate::error::Error;
+use crate::resolver::HANGING_MAX;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,10 @@ pub(crate) struct Background(Option<Runtime>);
 
 impl Background {
     fn start() -> Result<Self, Error> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("sidewire-rpc").enable_all().build();
+        // Names are resolved by blocking threads, which hang for as long as the resolver does.
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(1).max_blocking_threads(HANGING_MAX).thread_name("sidewire-rpc").enable_all();
+        let runtime = runtime.build();
         let runtime = runtime.map_err(|e| Error::Control {
             server: String::new(),
             reason: format!("the control plane's runtime could not be started: {e}"),

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Longest time for opening an endpoint again.
 const REOPEN_LIMIT: Duration = Duration::from_secs(1);
+/// The same while nobody waits for anything: a call that comes meanwhile is late by this at most.
+const ERRAND_LIMIT: Duration = Duration::from_millis(100);
 
 impl Driver {
     /// The clock of an operation starts when the driver first has to wait or to block: one that ends at once reads none.
@@ -23,7 +25,7 @@ impl Driver {
     }
 
     /// How long an endpoint may take to be opened now: as long as every open operation has time. `None` when one has
-    /// had its time.
+    /// had its time, or has ended: its caller waits for nothing else.
     pub fn may_block(&mut self) -> Option<Duration> {
         let now = BootInstant::now();
         self.start_clocks(now);
@@ -32,11 +34,15 @@ impl Driver {
         if !self.finished.is_empty() {
             return None;
         }
-        let mut least = self.patience.unwrap_or(REOPEN_LIMIT);
+        let mut least = None;
         for name in self.ops.keys() {
-            let Some(op) = self.ops.find(name).filter(|op| op.result.is_none() && op.sink != Sink::Nobody) else { continue };
-            least = least.min(op.deadline.saturating_sub(now.since(op.since.unwrap_or(now))));
+            let Some(op) = self.ops.find(name).filter(|op| op.sink != Sink::Nobody) else { continue };
+            if op.result.is_some() {
+                return None;
+            }
+            let left = op.deadline.saturating_sub(now.since(op.since.unwrap_or(now)));
+            least = Some(least.unwrap_or(self.patience.unwrap_or(REOPEN_LIMIT)).min(left));
         }
-        (!least.is_zero()).then_some(least)
+        Some(least.unwrap_or(self.patience.unwrap_or(ERRAND_LIMIT))).filter(|least| !least.is_zero())
     }
 }

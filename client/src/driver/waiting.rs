@@ -44,7 +44,13 @@ impl Driver {
                 return result;
             }
             let now = BootInstant::now();
-            let Some(left) = self.left_of(name, now) else { continue };
+            let Some(left) = self.left_of(name, now) else {
+                // What has ended waits for nothing more.
+                if let Some(result) = self.take(name) {
+                    return result;
+                }
+                continue;
+            };
             if spin.idle() {
                 self.sleep(now, left);
             }

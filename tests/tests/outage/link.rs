@@ -98,7 +98,6 @@ fn packets_are_lost_and_late() {
 }
 
 #[test]
-#[ignore = "open: a call takes 3 s of its 1 s deadline when the server's address goes for longer than a lease; run it with --ignored"]
 fn addresses_go_and_come_elsewhere_in_the_table() {
     let Some(scene) = scene() else { return };
     let index = |scene: &Scene| scene.server.info().fabric.unwrap().gid_index;

@@ -14,9 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Deadline of each call.
-pub const DEADLINE: Duration = Duration::from_millis(700);
-
 /// What all clients of a schedule write down.
 #[derive(Default)]
 pub struct Notes {
@@ -66,9 +63,9 @@ pub struct Worker {
 }
 
 /// Attaches, however long it takes.
-pub fn attach(line: &Line) -> Client {
+pub fn attach(line: &Line, deadline: Duration) -> Client {
     loop {
-        let builder = Client::builder().server(ADDRESS).deadline(DEADLINE).spin(Duration::ZERO).location_cache_entries(256);
+        let builder = Client::builder().server(ADDRESS).deadline(deadline).spin(Duration::ZERO).location_cache_entries(256);
         match builder.connect_simulated(Arc::new(line.clone())) {
             Ok(client) => return client,
             Err(_) => host::sleep(Duration::from_millis(3)),

@@ -4,6 +4,7 @@ use crate::cluster::Shape;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt;
+use std::time::Duration;
 
 /// A fault, at a moment of the schedule.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,8 @@ pub struct Plan {
     pub values: u32,
     /// Of 100 calls so many only look at values, at least.
     pub reads: u32,
+    /// Deadline of each call: longer than the lease, or so short that calls end while it lasts.
+    pub deadline: Duration,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// One completion in so many straggles.
@@ -60,6 +63,9 @@ pub struct Plan {
 
 /// Nanoseconds.
 pub const MILLISECOND: u64 = 1_000_000;
+/// Deadlines of calls.
+const DEADLINE_LONG: Duration = Duration::from_millis(700);
+const DEADLINE_SHORT: Duration = Duration::from_millis(90);
 /// Time in which faults happen.
 const FAULTS_WITHIN: u64 = 12 * MILLISECOND;
 
@@ -83,6 +89,7 @@ impl Plan {
             fills: rng.random_range(0..8_u32).saturating_sub(5),
             values: [1, 1, 2, 5][rng.random_range(0..4)],
             reads: [0, 0, 40, 75][rng.random_range(0..4)],
+            deadline: if rng.random_ratio(1, 3) { DEADLINE_SHORT } else { DEADLINE_LONG },
             faults,
             straggler_one_in: if rng.random_ratio(1, 4) { 25 } else { 400 },
             straggler_max: if rng.random_ratio(1, 4) { 40 * MILLISECOND } else { 2 * MILLISECOND },
@@ -132,7 +139,8 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
         2 | 3 => What::PauseClient { client, nanos },
         4 | 5 => What::KillClient { client },
         6 | 7 => What::RestartServer { after: rng.random_range(0..50 * MILLISECOND) },
-        8 | 9 => What::Cut { client, nanos },
+        // For longer than a call may take and what it leaves behind, too.
+        8 | 9 => What::Cut { client, nanos: nanos * [1, 1, 3][rng.random_range(0..3)] },
         10 | 11 => What::Break { client },
         _ => What::BreakLoopback,
     };
@@ -141,10 +149,10 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, shape, sessions, calls, fills, values, reads, faults, straggler_one_in, straggler_max } = self;
+        let Self { seed, shape, sessions, calls, fills, values, reads, deadline, faults, straggler_one_in, straggler_max } = self;
         writeln!(
             f,
-            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each on {values} values, {reads} % reads, fills {fills}, stragglers 1 in {straggler_one_in} up to {straggler_max} ns"
+            "seed {seed}: {shape:?}, sessions {sessions:?}, {calls} calls each on {values} values, {reads} % reads, deadline {deadline:?}, fills {fills}, stragglers 1 in {straggler_one_in} up to {straggler_max} ns"
         )?;
         faults.iter().try_for_each(|fault| writeln!(f, "  at {:>9} ns {:?}", fault.at, fault.what))
     }

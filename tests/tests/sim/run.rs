@@ -1,6 +1,6 @@
 //! One schedule, from its plan to a verdict.
 
-use crate::client::{Book, DEADLINE, Notes, Worker, attach};
+use crate::client::{Book, Notes, Worker, attach};
 use crate::cluster::{LEASE, Line};
 use crate::keys::Keys;
 use crate::plan::{Fault, MILLISECOND, Plan, What};
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Time for a server to start and for all clients to have finished; the longest that a fault lasts is far shorter.
 const START_MAX: u64 = 1_000 * MILLISECOND;
 const RUN_MAX: u64 = 120_000 * MILLISECOND;
-/// By how much a call may be late: a tenth of its deadline, and the slowness of a simulated host.
-const LATE_MAX: u64 = DEADLINE.as_millis() as u64 * MILLISECOND / 10 + 60 * MILLISECOND;
+/// By how much a call may be late besides a tenth of its deadline: the slowness of a simulated host.
+const SLOWNESS: u64 = 60 * MILLISECOND;
 /// The shard clock and that of a client agree within this.
 const EXPIRY_BAND: u64 = 8 * MILLISECOND;
 
@@ -141,7 +141,7 @@ impl Stage {
 
     /// The main thread of a client.
     fn be_client(self: &Arc<Self>, number: u32, sessions: u32, fills: u32, seed: u64) {
-        let client = attach(&self.line);
+        let client = attach(&self.line, self.plan.deadline);
         for session in 1..sessions {
             let (there, client) = (Arc::clone(self), client.clone());
             let work = move || {
@@ -270,13 +270,14 @@ impl Stage {
     /// Every call has ended within its deadline and a tenth; while processes are stopped time does not count.
     fn check_deadlines(&self, book: &Notes) -> Result<(), String> {
         let stops = self.stops.lock();
+        let deadline = self.plan.deadline.as_nanos() as u64;
         for lived in &book.calls {
             let event = &lived.event;
             let Some(returned) = event.returned else { continue };
             let stopped: u64 =
                 stops.iter().map(|&(at, nanos)| returned.min(at + nanos).saturating_sub(event.invoked.max(at))).sum();
             let took = returned - event.invoked;
-            let limit = DEADLINE.as_nanos() as u64 + LATE_MAX + stopped;
+            let limit = deadline + deadline / 10 + SLOWNESS + stopped;
             if took > limit {
                 let took = Duration::from_nanos(took);
                 return Err(format!("a call took {took:?}, {:?} of it stopped: {event:?}", Duration::from_nanos(stopped)));

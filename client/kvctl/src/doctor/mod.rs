@@ -76,7 +76,8 @@ impl Doctor {
         // A copy of a machine cannot reach anybody.
         let server =
             context.globals().servers().first().copied().filter(|_| context.globals().names_server() && self.root.is_none());
-        let towards = server.map(local_address_towards).transpose()?.flatten();
+        let limit = context.globals().timeout;
+        let towards = server.map(|server| local_address_towards(server, limit)).transpose()?.flatten();
         let facts = facts::gather(&Root::new(self.root.as_deref()));
         let mut findings = Findings::default();
         let visits = server.map_or_else(Vec::new, |_| server::control(context, &mut findings));
