@@ -21,6 +21,8 @@ pub(super) enum Hold {
     Perhaps,
     /// As `Perhaps`, of a call that made the lock too: its token is not told, but higher than the slot's.
     Made,
+    /// Nobody, after `Made`: the lock was broken.
+    Unmade,
 }
 
 /// What a key holds.
@@ -109,6 +111,9 @@ impl Slot {
                 _ => self,
             }),
             Call::BreakLock { .. } => match (op.outcome, self.held) {
+                (Outcome::Found(true) | Outcome::Unknown, Held::Lock(Hold::Made | Hold::Unmade)) => {
+                    Some(self.holding(Held::Lock(Hold::Unmade)))
+                }
                 (Outcome::Found(true) | Outcome::Unknown, Held::Lock(_)) => Some(self.holding(Held::Lock(Hold::Free))),
                 // Whoever takes a lock that there is not makes it first, free: it can be broken then.
                 (Outcome::Found(_), Held::Absent) => Some(self),
@@ -247,7 +252,7 @@ impl Slot {
 
     fn try_lock(self, op: &Op<'_>) -> Option<Self> {
         let is_taken = match self.held {
-            Held::Absent | Held::Lock(Hold::Free) => Some(false),
+            Held::Absent | Held::Lock(Hold::Free | Hold::Unmade) => Some(false),
             Held::Lock(Hold::Held) => Some(true),
             Held::Lock(Hold::Perhaps | Hold::Made) => None,
             _ => return None,
@@ -258,8 +263,10 @@ impl Slot {
             Outcome::Locked { token } if *token > self.token => {
                 Some(Self { held: Held::Lock(Hold::Held), token: *token, ..self })
             }
+            Outcome::Unknown if matches!(self.held, Held::Absent | Held::Lock(Hold::Made | Hold::Unmade)) => {
+                Some(self.holding(Held::Lock(Hold::Made)))
+            }
             // The next token, as far as anybody knows.
-            Outcome::Unknown if self.held == Held::Absent => Some(self.holding(Held::Lock(Hold::Made))),
             Outcome::Unknown => Some(Self { held: Held::Lock(Hold::Perhaps), token: self.token + 1, ..self }),
             _ => None,
         }
@@ -270,7 +277,7 @@ impl Slot {
         match self.held {
             Held::Lock(Hold::Perhaps | Hold::Made) if *held => self.held_with(*token),
             Held::Lock(Hold::Perhaps) => (*token == self.token).then_some(self),
-            Held::Lock(Hold::Made) => {
+            Held::Lock(Hold::Made | Hold::Unmade) if !*held => {
                 (*token > self.token).then_some(Self { held: Held::Lock(Hold::Free), token: *token, ..self })
             }
             Held::Lock(hold) => (*held == (hold == Hold::Held) && *token == self.token).then_some(self),

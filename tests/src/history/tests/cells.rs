@@ -139,6 +139,24 @@ fn a_lost_lock_may_be_anybodys() {
 }
 
 #[test]
+fn a_lock_of_untold_token_may_be_broken() {
+    // A call that took it across a restart: what it got was told in the life before.
+    let maybe = open(0, Call::TryLock { key: "{t}l".into() });
+    let broken = |from| at(from, from + 1, Call::BreakLock { key: "{t}l".into() }, Outcome::Found(true));
+    let state = |from, held, token| at(from, from + 1, Call::LockState { key: "{t}l".into() }, Outcome::State { held, token });
+    let start = [maybe.clone(), lock(2, Outcome::Busy), broken(4), unlock(6, 7, Outcome::Fenced)];
+    let then = |rest: &[Event]| [&start[..], rest].concat();
+    good(&then(&[state(8, false, 7), taken(10, 8)]));
+    good(&then(&[taken(8, 9)]));
+    good(&then(&[broken(8), state(10, false, 7)]));
+    good(&then(&[open(5, Call::TryLock { key: "{t}l".into() }), lock(8, Outcome::Busy), broken(10), state(12, false, 8)]));
+    bad(Reason::NoOrder, &then(&[lock(8, Outcome::Busy)]));
+    bad(Reason::NoOrder, &then(&[state(8, true, 7)]));
+    bad(Reason::NoOrder, &then(&[unlock(8, 7, Outcome::Unlocked)]));
+    bad(Reason::NoOrder, &then(&[state(8, false, 7), state(10, false, 6)]));
+}
+
+#[test]
 fn a_late_holders_writes_are_refused() {
     let put = |from, stamp, token, outcome| at(from, from + 1, Call::put_fenced("{t}k", stamp, "{t}l", token), outcome);
     good(&[taken(0, 7), put(2, 1, 7, written(10)), unlock(4, 7, Outcome::Unlocked), put(6, 2, 7, Outcome::Fenced)]);
