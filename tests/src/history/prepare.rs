@@ -15,6 +15,8 @@ pub(super) struct Op<'a> {
     pub invoked: u64,
     /// `NEVER` when nobody knows whether it took effect.
     pub returned: u64,
+    /// When it took effect at the latest, if it did.
+    pub until: u64,
     /// Its key's place among those that are checked together.
     pub slot: usize,
     /// The lock's place and the token that it carries.
@@ -81,6 +83,7 @@ pub(super) fn groups(events: &[Event], band: u64) -> Result<Vec<Group<'_>>, Box<
     }
     let stamps = stamps(events)?;
     let (places, keys) = places(events);
+    let breaks: Vec<&Event> = events.iter().filter(|event| matches!(event.call, Call::BreakLock { .. })).collect();
     let mut groups: Vec<Group<'_>> = keys.into_iter().map(|keys| Group { keys, ops: Vec::new() }).collect();
     for (at, event) in events.iter().enumerate() {
         for (key, outcome) in parts(event) {
@@ -90,6 +93,10 @@ pub(super) fn groups(events: &[Event], band: u64) -> Result<Vec<Group<'_>>, Box<
             let (group, slot) = places[key];
             let fence = event.call.fence().map(|fence| (places[&*fence.lock].1, fence.token));
             groups[group].ops.push(op(at, event, outcome, slot, fence, &stamps, band));
+            for _ in 0..taken_and_lost(event, &breaks) {
+                let until = event.returned.unwrap_or(NEVER);
+                groups[group].ops.push(Op { until, ..op(at, event, &UNKNOWN, slot, None, &stamps, band) });
+            }
         }
     }
     for group in &mut groups {
@@ -97,6 +104,18 @@ pub(super) fn groups(events: &[Event], band: u64) -> Result<Vec<Group<'_>>, Box<
         classify(&mut group.ops);
     }
     Ok(groups)
+}
+
+/// How often a call may have taken the lock before it came to its outcome: what it took was broken before its swap was
+/// answered, so that the word told it nothing and it tried again.
+fn taken_and_lost(event: &Event, breaks: &[&Event]) -> usize {
+    let (Call::TryLock { key }, Some(returned)) = (&event.call, event.returned) else { return 0 };
+    let meanwhile = |broken: &&&Event| {
+        matches!(&broken.call, Call::BreakLock { key: other } if other == key)
+            && broken.invoked <= returned
+            && broken.returned.is_none_or(|at| at >= event.invoked)
+    };
+    breaks.iter().filter(meanwhile).count()
 }
 
 fn op<'a>(
@@ -124,6 +143,7 @@ fn op<'a>(
         outcome,
         invoked: event.invoked,
         returned,
+        until: NEVER,
         slot,
         fence,
         version: stamp.map_or(0, |stamp| stamp.version),
@@ -226,7 +246,7 @@ fn classify(ops: &mut [Op<'_>]) {
             *stamp = 0;
         }
         let next = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-        // A call's text names all that decides its effect.
-        op.class = *classes.entry(format!("{like:?}")).or_insert(next);
+        // A call's text names all that decides its effect, besides the time left for it.
+        op.class = *classes.entry(format!("{like:?} {}", op.until)).or_insert(next);
     }
 }

@@ -113,7 +113,7 @@ impl Search<'_, '_> {
             }
             self.configurations = after;
             self.open[place] = None;
-            self.forget();
+            self.forget(now);
         }
         Found::Order
     }
@@ -167,7 +167,7 @@ impl Search<'_, '_> {
         let mut classes: Vec<u32> = Vec::new();
         for op in &self.maybe {
             let class = self.ops[*op].class;
-            if classes.contains(&class) {
+            if classes.contains(&class) || self.ops[*op].until < now {
                 continue;
             }
             let Err(at) = one.used.binary_search(op) else { continue };
@@ -198,11 +198,12 @@ impl Search<'_, '_> {
     }
 
     /// Forgets the calls of which nobody knows that every configuration has placed, and those that can do nothing more.
-    fn forget(&mut self) {
+    fn forget(&mut self, now: u64) {
         let all = &mut self.configurations;
         let ops = self.ops;
         self.maybe.retain(|op| {
-            let is_past = all.iter().all(|one| one.used.contains(op) || one.state.is_past(&ops[*op]));
+            let is_over = ops[*op].until < now;
+            let is_past = is_over || all.iter().all(|one| one.used.contains(op) || one.state.is_past(&ops[*op]));
             if is_past {
                 all.iter_mut().for_each(|one| one.used.retain(|used| used != op));
             }

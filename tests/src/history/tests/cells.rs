@@ -157,6 +157,21 @@ fn a_lock_of_untold_token_may_be_broken() {
 }
 
 #[test]
+fn a_call_may_take_a_lock_twice_if_it_is_broken_meanwhile() {
+    let broken = |from| at(from, from + 1, Call::BreakLock { key: "{t}l".into() }, Outcome::Found(true));
+    let state = |from, held, token| at(from, from + 1, Call::LockState { key: "{t}l".into() }, Outcome::State { held, token });
+    let first = [taken(0, 7), unlock(2, 7, Outcome::Unlocked)];
+    let slow = |returned, token| Event { returned: Some(returned), ..taken(4, token) };
+    let then = |rest: &[Event]| [&first[..], rest].concat();
+    good(&then(&[slow(20, 9), state(6, true, 8), lock(8, Outcome::Busy), broken(10), state(12, false, 8)]));
+    good(&then(&[slow(20, 10), lock(8, Outcome::Busy), broken(10), taken(12, 9), unlock(14, 9, Outcome::Unlocked)]));
+    // Without a break, and after it has returned, it holds what it says and nothing else.
+    bad(Reason::NoOrder, &then(&[slow(20, 9), state(6, true, 8), state(12, false, 8)]));
+    bad(Reason::NoOrder, &then(&[slow(12, 8), broken(10), unlock(14, 8, Outcome::Unlocked), lock(16, Outcome::Busy)]));
+    bad(Reason::NoOrder, &then(&[slow(8, 8), state(6, true, 9), broken(10), state(12, false, 9)]));
+}
+
+#[test]
 fn a_late_holders_writes_are_refused() {
     let put = |from, stamp, token, outcome| at(from, from + 1, Call::put_fenced("{t}k", stamp, "{t}l", token), outcome);
     good(&[taken(0, 7), put(2, 1, 7, written(10)), unlock(4, 7, Outcome::Unlocked), put(6, 2, 7, Outcome::Fenced)]);

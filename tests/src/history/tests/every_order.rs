@@ -16,7 +16,8 @@ fn some_order(ops: &[Op<'_>], placed: u32, state: &State) -> bool {
     }
     (0..ops.len()).filter(|at| waits(*at)).any(|at| {
         let is_first = (0..ops.len()).all(|other| !waits(other) || ops[other].returned >= ops[at].invoked);
-        is_first && state.after(&ops[at], NEVER - 1).is_some_and(|state| some_order(ops, placed | (1 << at), &state))
+        let in_time = (0..ops.len()).all(|other| waits(other) || ops[other].invoked <= ops[at].until);
+        is_first && in_time && state.after(&ops[at], NEVER - 1).is_some_and(|state| some_order(ops, placed | (1 << at), &state))
     })
 }
 
