@@ -39,8 +39,8 @@ pub fn boot_nanos() -> u64 {
 #[must_use]
 pub fn unix_time() -> Duration {
     #[cfg(feature = "sim")]
-    if let Some(nanos) = sim::nanos() {
-        return Duration::from_nanos(sim::UNIX_NANOS + nanos);
+    if sim::is_inside() {
+        return Duration::from_nanos(sim::UNIX_NANOS + sim::time());
     }
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

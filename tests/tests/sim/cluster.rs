@@ -23,9 +23,18 @@ const LOST_ONE_IN: u32 = 80;
 /// A time that no schedule lasts for.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// The server that is up, if one is.
+/// The server, if there is one.
 #[derive(Clone, Default)]
-pub struct Line(Arc<Mutex<Option<Up>>>);
+pub struct Line(Arc<Mutex<Now>>);
+
+/// What there is of a server: one process at most.
+#[derive(Default)]
+enum Now {
+    #[default]
+    Down,
+    Starts(ProcessId),
+    Serves(Up),
+}
 
 /// A server that serves.
 type Up = (ProcessId, Arc<Core>);
@@ -54,9 +63,13 @@ fn settings(shape: Shape) -> Settings {
 }
 
 impl Line {
-    /// Starts a server; it is reachable when it serves.
-    pub fn start_server(&self, world: &World, shape: Shape) -> ProcessId {
+    /// Starts a server, unless there is one; it is reachable when it serves.
+    pub fn start_server(&self, world: &World, shape: Shape) {
+        if !matches!(*self.0.lock(), Now::Down) {
+            return;
+        }
         let process = world.process("server");
+        *self.0.lock() = Now::Starts(process);
         let fabric = world.fabric(process);
         let line = self.clone();
         world.set_quiet(process, true);
@@ -64,30 +77,37 @@ impl Line {
             let running =
                 boot::assemble(settings(shape), fabric, "simulated".into(), 1 << 30).expect("a simulated server starts");
             end_quiet();
-            *line.0.lock() = Some((process, Arc::clone(running.core())));
+            *line.0.lock() = Now::Serves((process, Arc::clone(running.core())));
             host::sleep(FOR_EVER);
             drop(running);
         });
-        process
     }
 
-    /// Kills the server, if one is up.
+    /// Kills the server, if there is one; while it starts, too.
     pub fn kill_server(&self, world: &World) {
-        let up = self.0.lock().take();
-        if let Some((process, core)) = up {
-            drop(core);
-            world.kill(process);
+        let now = std::mem::take(&mut *self.0.lock());
+        let process = match now {
+            Now::Down => return,
+            Now::Starts(process) | Now::Serves((process, _)) => process,
+        };
+        world.kill(process);
+    }
+
+    fn up(&self) -> Option<Up> {
+        match &*self.0.lock() {
+            Now::Serves(up) => Some(up.clone()),
+            Now::Down | Now::Starts(_) => None,
         }
     }
 
     /// The server's process, once it serves.
     pub fn server(&self) -> Option<ProcessId> {
-        self.0.lock().as_ref().map(|(process, _)| *process)
+        self.up().map(|(process, _)| process)
     }
 
     /// What requests are answered from.
     pub fn core(&self) -> Option<Arc<Core>> {
-        self.0.lock().as_ref().map(|(_, core)| Arc::clone(core))
+        self.up().map(|(_, core)| core)
     }
 
     fn call<T: Send + 'static>(
@@ -95,8 +115,7 @@ impl Line {
         limit: Duration,
         call: impl FnOnce(SessionService) -> Result<Response<T>, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        let up = self.0.lock().clone();
-        let (process, core) = up.ok_or_else(|| Status::unavailable("no server is up"))?;
+        let (process, core) = self.up().ok_or_else(|| Status::unavailable("no server is up"))?;
         let answer = within(process, "rpc", limit, move || call(SessionService::new(core)));
         if host::random_in(0..LOST_ONE_IN) == 0 {
             return Err(Status::unavailable("the answer was lost"));

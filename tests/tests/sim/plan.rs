@@ -1,6 +1,6 @@
 //! What a seed stands for: who does what, and what goes wrong.
 
-use crate::cluster::Shape;
+use crate::cluster::{LEASE, Shape};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt;
@@ -79,6 +79,10 @@ impl Plan {
         let mut faults: Vec<Fault> = (0..count).map(|_| fault(&mut rng, clients)).collect();
         // Clients that stutter hold on to what they knew while the index changes under them.
         let stutters = if rng.random_ratio(1, 2) { rng.random_range(1..12) } else { 0 };
+        // In a life's first lease no lock is granted: some faults come when locks are held.
+        if rng.random_ratio(1, 3) {
+            faults.iter_mut().for_each(|fault| fault.at += LEASE.as_nanos() as u64);
+        }
         faults.extend((0..stutters).map(|_| stutter(&mut rng, clients)));
         faults.sort_by_key(|fault| fault.at);
         Self {

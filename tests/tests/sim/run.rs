@@ -190,11 +190,7 @@ impl Stage {
                 let now = world.now();
                 stage.server_stops.lock().iter_mut().for_each(|(at, nanos)| *nanos = now.saturating_sub(*at).min(*nanos));
                 let there = Arc::clone(stage);
-                world.after(after, move |world| {
-                    if there.line.server().is_none() {
-                        there.line.start_server(world, there.plan.shape);
-                    }
-                });
+                world.after(after, move |world| there.line.start_server(world, there.plan.shape));
             }
             What::Cut { client, nanos } => {
                 if let (Some(process), Some(server)) = (process(client), server) {
