@@ -92,7 +92,9 @@ impl LockGuard {
     /// Releases it, once every write of this session that carries its token has ended.
     ///
     /// # Errors
-    /// [`Error::LeaseLapsed`] when it was lost with the lease or with the server that it was held at, [`Error::Fenced`] when somebody has broken it.
+    /// [`Error::LeaseLapsed`] when it was lost with the lease or with the server that it was held at, [`Error::Fenced`]
+    /// when somebody has broken it, [`Error::Indeterminate`] when the connection broke meanwhile and another holds it by
+    /// now: it is not held any more, and whether it was broken before nobody knows.
     pub fn unlock(mut self) -> Result<(), Error> {
         self.release()
     }

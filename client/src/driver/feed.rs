@@ -23,18 +23,19 @@ impl Driver {
         if op.has_ended() && !op.must_run {
             return;
         }
-        if !self.alive {
-            let in_cluster = self.server.shared.membership.is_some();
-            // Nothing is begun on an attachment that has ended.
+        if !self.alive && self.server.shared.membership.is_some() {
             return match &op.machine {
                 // Its verb may have been executed, whatever its completion says.
                 Machine::Counter(m) if m.may_have_counted() => {
                     let operation = m.name();
                     self.finish(name, Err(Error::Indeterminate { operation }));
                 }
-                _ if in_cluster => self.emigrate(name, Cause::Gone),
-                _ => self.restart_later(name),
+                _ => self.emigrate(name, Cause::Gone),
             };
+        }
+        // Nothing is begun on an attachment that has ended; what was begun there is told how it came out.
+        if !self.alive && matches!(input, Input::Resume | Input::Restart) {
+            return self.restart_later(name);
         }
         if op.pinned.is_none() && !matches!(op.machine, Machine::Write(_) | Machine::Raw(_)) {
             let epoch = self.pinned.enter();
@@ -72,6 +73,13 @@ impl Driver {
             Machine::Write(m) => m.on(input, &mut cx),
             Machine::Raw(_) => Step::Wait,
         };
+        if !self.alive {
+            self.asks.clear();
+            return match step {
+                Step::Finished(result) => self.finish(name, result),
+                _ => self.restart_later(name),
+            };
+        }
         while let Some(ask) = self.asks.pop() {
             self.carry_out(name, ask);
         }

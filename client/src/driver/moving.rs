@@ -145,6 +145,7 @@ impl Driver {
         }
         let error = match &mut op.machine {
             machine if sent && machine.written().is_some() => Some(Error::Indeterminate { operation: machine.name() }),
+            Machine::Counter(m) if op.posted > 0 && m.may_have_counted() => Some(Error::Indeterminate { operation: m.name() }),
             Machine::Counter(m) => {
                 m.forget_attempt();
                 None

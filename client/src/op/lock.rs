@@ -89,12 +89,14 @@ pub(crate) struct Lock {
     swaps: u32,
     /// Nobody waits for it any more: what it takes it gives back.
     abandoned: bool,
+    /// The completion of one of its swaps is lost: it may have been done, or be done later.
+    in_doubt: bool,
 }
 
 impl Lock {
     /// A machine with this goal.
     pub fn new(goal: LockGoal) -> Self {
-        Self { goal, stage: Stage::Idle, resolve: Resolve::default(), swaps: 0, abandoned: false }
+        Self { goal, stage: Stage::Idle, resolve: Resolve::default(), swaps: 0, abandoned: false, in_doubt: false }
     }
 
     /// Its name in messages to people.
@@ -162,10 +164,13 @@ impl Lock {
             (Stage::Swapping { cell, expect, swap }, Input::Cell { old }) => {
                 cx.lock_attempts.end(cell.index);
                 let word = if old == expect { swap } else { old };
-                self.on_swapped(cell, LockWord::from_raw(word), LockWord::from_raw(swap), old == expect, cx)
+                // One whose completion was lost may have arrived after the word was read, and before this one.
+                let done = old == expect || (self.in_doubt && old == swap);
+                self.on_swapped(cell, LockWord::from_raw(word), LockWord::from_raw(swap), done, cx)
             }
             (Stage::Swapping { cell, swap, .. }, Input::CellLost) => {
                 self.stage = Stage::Verifying { cell, swap };
+                self.in_doubt = true;
                 Step::Reconnect
             }
             (Stage::Verifying { cell, swap }, Input::Cell { old }) => {
@@ -249,6 +254,8 @@ impl Lock {
                 _ if done => Step::Finished(Ok(Done::Unlocked)),
                 // A lost swap that never happened.
                 word if word == taken.word => self.give_back(taken, cx),
+                // Given back and taken by another since, or lost before.
+                _ if self.in_doubt => Step::Finished(Err(Error::Indeterminate { operation: self.name() })),
                 word => Step::Finished(Err(fenced(taken.word.token(), word))),
             };
         }
@@ -404,6 +411,48 @@ mod tests {
         });
         assert!(matches!(done, Ok(Done::Unlocked)));
         assert_eq!(world.cell(3), LockWord::free(1).raw());
+    }
+
+    #[test]
+    fn a_lock_given_back_without_an_answer_is_not_called_lost() {
+        let mut world = World::new(b"lock");
+        let Ok(Done::Lock(Ok(taken))) = take(&mut world) else { panic!() };
+        // The swap was done, its answer is lost, and another has the lock before the word is read.
+        let mut meddle = |world: &mut World, verb: &CellVerb| {
+            if matches!(verb, CellVerb::Read) {
+                assert_eq!(world.cell(3), LockWord::free(1).raw());
+                world.set_cell(3, held(9, 2).raw());
+            }
+        };
+        let mut answers = 0;
+        let done = run(&mut world, &mut Lock::new(LockGoal::GiveBack(taken)), &mut meddle, &mut |_| {
+            answers += 1;
+            answers == 1
+        });
+        assert!(matches!(done, Err(Error::Indeterminate { operation: "unlock" })), "{done:?}");
+    }
+
+    #[test]
+    fn a_lost_swap_that_arrives_late_is_ones_own() {
+        let mut world = World::new(b"lock");
+        name_cell(&mut world, 3);
+        let (mut swaps, mut answers) = (0, 0);
+        // The first swap is lost on the way, the word is read, then it arrives; only then the second one.
+        let mut meddle = |world: &mut World, verb: &CellVerb| match verb {
+            CellVerb::Swap { .. } => {
+                swaps += 1;
+                if swaps == 2 {
+                    world.set_cell(3, held(HOLDER, 1).raw());
+                }
+            }
+            _ if swaps == 1 => world.set_cell(3, LockWord::free(0).raw()),
+            _ => {}
+        };
+        let done = run(&mut world, &mut Lock::new(LockGoal::Take), &mut meddle, &mut |_| {
+            answers += 1;
+            answers == 2
+        });
+        assert!(matches!(done, Ok(Done::Lock(Ok(taken))) if taken.word == held(HOLDER, 1)), "{done:?}");
     }
 
     #[test]
