@@ -5,7 +5,8 @@ use rand::Rng;
 use sidewire::{Error, LockGuard, WriteOptions};
 use sidewire_common::fabric::sim::time;
 use sidewire_common::host;
-use sidewire_tests::history::{Call, Cell, observed};
+use sidewire_tests::history::lives::Lived;
+use sidewire_tests::history::{Call, Cell, Event, Outcome, observed};
 use std::time::Duration;
 
 impl Worker {
@@ -44,7 +45,11 @@ impl Worker {
     pub(super) fn locked(&mut self) {
         let key = self.keys.lock();
         let call = Call::TryLock { key: key.clone() };
+        let (began, life, attached) = (time(), self.client.attachment().incarnation.0, self.client.stats().reattaches);
         let taken = self.note(call, |w| w.session.try_lock(key.as_bytes()), observed::tried);
+        if self.client.stats().reattaches != attached {
+            self.taken_as_another(&key, began, life);
+        }
         let Ok(Some(guard)) = taken else { return };
         let (now, life) = (time(), self.client.attachment().incarnation.0);
         // From the moment at which the call was made it may have been lost again.
@@ -66,6 +71,14 @@ impl Worker {
         } else {
             book.lost(self.number, &key, token);
         }
+    }
+
+    /// The client has attached anew during a call: under its former identity, which is swept, it may have taken the lock.
+    fn taken_as_another(&self, key: &str, invoked: u64, life: u64) {
+        let until = Some(self.client.attachment().incarnation.0);
+        let call = Call::TryLock { key: key.into() };
+        let event = Event { client: self.number, invoked, returned: None, call, outcome: Outcome::Unknown };
+        self.book.lock().calls.push(Lived { event, life, until });
     }
 
     fn fenced(&mut self, lock: &str, guard: &LockGuard) {

@@ -2,6 +2,7 @@
 
 use crate::cluster::{ADDRESS, Line};
 use crate::keys::Keys;
+use crate::plan::{FILLS_SLOWLY, Plan};
 use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -13,6 +14,9 @@ use sidewire_tests::history::{Call, Condition, Event, Outcome, observed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longest pause between calls while keys are added slowly, nanoseconds.
+const SLOW_PAUSE_MAX: u64 = 60_000_000;
 
 /// What all clients of a schedule write down.
 #[derive(Default)]
@@ -89,16 +93,17 @@ impl Worker {
         Self { client, number, session, book, keys, rng, versions: BTreeMap::new() }
     }
 
-    /// Makes `calls` calls, of which `reads` percent are sure to be Gets.
-    pub fn run(&mut self, calls: u32, reads: u32) {
-        for _ in 0..calls {
-            if self.rng.random_range(0..100) < reads {
+    /// Makes the calls of a plan.
+    pub fn run(&mut self, plan: &Plan) {
+        for _ in 0..plan.calls {
+            if self.rng.random_range(0..100) < plan.reads {
                 let key = self.keys.value(&mut self.rng);
                 self.get(&key);
             } else {
                 self.one();
             }
             let pause = match self.rng.random_range(0..20) {
+                0..8 if plan.fills == FILLS_SLOWLY => self.rng.random_range(0..SLOW_PAUSE_MAX),
                 0 => self.rng.random_range(0..2_000_000),
                 1..6 => self.rng.random_range(0..30_000),
                 _ => 0,

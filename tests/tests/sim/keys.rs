@@ -1,5 +1,6 @@
 //! The keys of a schedule: few, so that calls meet.
 
+use crate::plan::FILLS_SLOWLY;
 use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -9,6 +10,8 @@ const COUNTERS: u32 = 2;
 /// Keys that fill one home bucket and its overflow bucket, and some.
 const FILLERS: usize = 33;
 const FILLERS_MANY: usize = 72;
+/// So many that a directory of 16 segments splits nearly all of them.
+const FILLERS_MOST: usize = 220;
 /// Names to try until there are so many: 64 home buckets share them.
 const NAMES_MAX: u32 = 20_000;
 
@@ -64,10 +67,15 @@ impl Keys {
     }
 
     /// Keys that fill the home bucket of a key until its segment splits, and perhaps again, under the server's seed.
-    pub fn fillers(&self, seed: u64, many: bool) -> Vec<String> {
+    pub fn fillers(&self, seed: u64, fills: u32) -> Vec<String> {
         let of = |name: &str| KeyHash::of(name.as_bytes(), seed);
         let home = of("{t}v0").home_bucket();
+        let count = match fills {
+            FILLS_SLOWLY => FILLERS_MOST,
+            2 => FILLERS_MANY,
+            _ => FILLERS,
+        };
         let names = (0..NAMES_MAX).map(|n| format!("{{t}}f{n}"));
-        names.filter(|name| of(name).home_bucket() == home).take(if many { FILLERS_MANY } else { FILLERS }).collect()
+        names.filter(|name| of(name).home_bucket() == home).take(count).collect()
     }
 }

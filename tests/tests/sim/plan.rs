@@ -45,7 +45,8 @@ pub struct Plan {
     pub sessions: Vec<u32>,
     /// Calls of each session.
     pub calls: u32,
-    /// Whether so many keys are added meanwhile that their segment splits (1), and splits again (2).
+    /// Whether so many keys are added meanwhile that their segment splits (1), and splits again (2), and again and again
+    /// over so long a time that segments are used anew (3).
     pub fills: u32,
     /// Keys that hold values: few are hot.
     pub values: u32,
@@ -66,6 +67,8 @@ pub const MILLISECOND: u64 = 1_000_000;
 /// Deadlines of calls.
 const DEADLINE_LONG: Duration = Duration::from_millis(700);
 const DEADLINE_SHORT: Duration = Duration::from_millis(90);
+/// Keys are added slowly.
+pub const FILLS_SLOWLY: u32 = 3;
 /// Time in which faults happen.
 const FAULTS_WITHIN: u64 = 12 * MILLISECOND;
 
@@ -84,19 +87,29 @@ impl Plan {
             faults.iter_mut().for_each(|fault| fault.at += LEASE.as_nanos() as u64);
         }
         faults.extend((0..stutters).map(|_| stutter(&mut rng, clients)));
+        let fills = [0, 0, 0, 0, 0, 1, 2, FILLS_SLOWLY][rng.random_range(0..8)];
+        if fills == 2 {
+            // A client that is stopped over two splits knows segments that serve others by then.
+            faults.extend((0..rng.random_range(1..8)).map(|_| long_stutter(&mut rng, clients)));
+        }
         faults.sort_by_key(|fault| fault.at);
+        let straggler_max = match rng.random_range(0..8) {
+            _ if fills == FILLS_SLOWLY => 400 * MILLISECOND,
+            0 | 1 => 40 * MILLISECOND,
+            _ => 2 * MILLISECOND,
+        };
         Self {
             seed,
             shape: Shape { workers: rng.random_range(1..=2) },
             sessions,
             calls: rng.random_range(20..=50),
-            fills: rng.random_range(0..8_u32).saturating_sub(5),
+            fills,
             values: [1, 1, 2, 5][rng.random_range(0..4)],
             reads: [0, 0, 40, 75][rng.random_range(0..4)],
             deadline: if rng.random_ratio(1, 3) { DEADLINE_SHORT } else { DEADLINE_LONG },
             faults,
             straggler_one_in: if rng.random_ratio(1, 4) { 25 } else { 400 },
-            straggler_max: if rng.random_ratio(1, 4) { 40 * MILLISECOND } else { 2 * MILLISECOND },
+            straggler_max,
         }
     }
 
@@ -127,6 +140,11 @@ impl Plan {
 fn stutter(rng: &mut SmallRng, clients: usize) -> Fault {
     let what = What::PauseClient { client: rng.random_range(0..clients), nanos: rng.random_range(20_000..MILLISECOND) };
     Fault { at: rng.random_range(0..2 * MILLISECOND), what }
+}
+
+fn long_stutter(rng: &mut SmallRng, clients: usize) -> Fault {
+    let nanos = rng.random_range(MILLISECOND / 4..4 * MILLISECOND);
+    Fault { at: rng.random_range(0..4 * MILLISECOND), what: What::PauseClient { client: rng.random_range(0..clients), nanos } }
 }
 
 fn fault(rng: &mut SmallRng, clients: usize) -> Fault {

@@ -148,8 +148,7 @@ impl Stage {
                 // Each session is a client of the history.
                 let rng = SmallRng::seed_from_u64(seed ^ u64::from(session));
                 let number = number + session * 1000;
-                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng)
-                    .run(there.plan.calls, there.plan.reads);
+                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(&there.plan);
             };
             drop(sidewire_common::host::spawn("session", work));
         }
@@ -160,9 +159,9 @@ impl Stage {
         {
             let seed = core.store.hash_seed();
             drop(core);
-            worker.fill(seed, fills > 1);
+            worker.fill(seed, fills);
         }
-        worker.run(self.plan.calls, self.plan.reads);
+        worker.run(&self.plan);
     }
 
     fn strike(stage: &Arc<Self>, world: &World, fault: Fault) {

@@ -1,21 +1,28 @@
 //! Calls on values.
 
 use crate::client::Worker;
+use crate::plan::FILLS_SLOWLY;
 use rand::Rng;
 use sidewire::{Operation, Version, WriteOptions};
+use sidewire_common::host;
 use sidewire_tests::history::{Call, Condition, Outcome, observed};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Longest pause while keys are added slowly, nanoseconds: half a heartbeat's period.
+const FILL_PAUSE_MAX: u64 = 50_000_000;
 /// Bytes of a large value, at most: it must fit half a staging ring.
 const LARGE_MAX: usize = 6_000;
 
 impl Worker {
     /// Adds keys until their segment splits.
-    pub fn fill(&mut self, seed: u64, many: bool) {
-        for key in self.keys.fillers(seed, many) {
+    pub fn fill(&mut self, seed: u64, fills: u32) {
+        for key in self.keys.fillers(seed, fills) {
             self.put(&key, Condition::None, None);
             self.keys.add(&key);
+            if fills == FILLS_SLOWLY && self.rng.random_ratio(1, 8) {
+                host::sleep(Duration::from_nanos(self.rng.random_range(0..FILL_PAUSE_MAX)));
+            }
         }
     }
 

@@ -46,9 +46,10 @@ impl Dice {
 
     /// How long a thread waits for a CPU that it lost.
     pub(super) fn preemption(&mut self) -> u64 {
-        match self.below(8) {
-            0 => self.below(400_000),
-            1..4 => self.below(40_000),
+        match self.below(256) {
+            0 => self.below(20_000_000),
+            1..32 => self.below(400_000),
+            32..128 => self.below(40_000),
             _ => self.below(6_000),
         }
     }
