@@ -20,24 +20,41 @@ use sidewire_common::layout::cell_reference::CellReference;
 use sidewire_common::layout::lock_word::{LockState, LockWord};
 use sidewire_common::layout::record::Kind;
 use sidewire_common::layout::request::{Operation, Request};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Pause of a session while another session of the same client has an attempt at the same lock in flight.
 const OTHER_ATTEMPT_PAUSE: Duration = Duration::from_micros(50);
 
-/// Cells on which this client has a compare-and-swap in flight: at most one attempt per lock and client, so that
-/// the word {me, t+1} found after a lost completion can only be that attempt's.
+/// Cells on which this client has a compare-and-swap in flight, and the last token it was granted on each: at most one
+/// attempt per lock and client, so that the word {me, t+1} found after a lost completion is that attempt's, unless
+/// another session was granted t+1 before the attempt began, which may have read the word before that.
 #[derive(Default)]
-pub(crate) struct LockAttempts(Mutex<HashSet<u32>>);
+pub(crate) struct LockAttempts(Mutex<Attempts>);
+
+#[derive(Default)]
+struct Attempts {
+    in_flight: HashSet<u32>,
+    granted: HashMap<u32, u64>,
+}
 
 impl LockAttempts {
     fn begin(&self, cell: u32) -> bool {
-        self.0.lock().insert(cell)
+        self.0.lock().in_flight.insert(cell)
     }
 
     fn end(&self, cell: u32) {
-        self.0.lock().remove(&cell);
+        self.0.lock().in_flight.remove(&cell);
+    }
+
+    /// The attempt that was begun on `cell` has taken `token`. False when that is another session's already.
+    fn grant(&self, cell: u32, token: u64) -> bool {
+        let granted = &mut self.0.lock().granted;
+        let is_new = granted.get(&cell).is_none_or(|last| *last < token);
+        if is_new {
+            granted.insert(cell, token);
+        }
+        is_new
     }
 }
 
@@ -162,7 +179,6 @@ impl Lock {
                 Step::Reconnect
             }
             (Stage::Swapping { cell, expect, swap }, Input::Cell { old }) => {
-                cx.lock_attempts.end(cell.index);
                 let word = if old == expect { swap } else { old };
                 // One whose completion was lost may have arrived after the word was read, and before this one.
                 let done = old == expect || (self.in_doubt && old == swap);
@@ -174,7 +190,6 @@ impl Lock {
                 Step::Reconnect
             }
             (Stage::Verifying { cell, swap }, Input::Cell { old }) => {
-                cx.lock_attempts.end(cell.index);
                 self.on_swapped(cell, LockWord::from_raw(old), LockWord::from_raw(swap), old == swap, cx)
             }
             (Stage::Verifying { .. }, Input::CellLost) => Step::Reconnect,
@@ -249,6 +264,9 @@ impl Lock {
 
     /// A swap to `wanted` has ended, and the word was `word` then.
     fn on_swapped(&mut self, cell: CellReference, word: LockWord, wanted: LockWord, done: bool, cx: &mut Context<'_>) -> Step {
+        let takes = self.goal == LockGoal::Take;
+        let done = done && (!takes || cx.lock_attempts.grant(cell.index, wanted.token()));
+        cx.lock_attempts.end(cell.index);
         if let LockGoal::GiveBack(taken) = self.goal {
             return match word {
                 _ if done => Step::Finished(Ok(Done::Unlocked)),
@@ -453,6 +471,42 @@ mod tests {
             answers == 2
         });
         assert!(matches!(done, Ok(Done::Lock(Ok(taken))) if taken.word == held(HOLDER, 1)), "{done:?}");
+    }
+
+    #[test]
+    fn a_token_of_another_session_is_not_ones_own() {
+        let mut world = World::new(b"lock");
+        name_cell(&mut world, 3);
+        // This session has read that the lock is free; then another one of the same client takes it.
+        let mut lock = Lock::new(LockGoal::Take);
+        let mut other = None;
+        let mut swaps = 0;
+        let mut step = lock.on(Input::Resume, &mut world.context());
+        let done = loop {
+            let input = match step {
+                Step::Finished(done) => break done,
+                Step::Reconnect => Input::Restart,
+                Step::Wait => {
+                    let ask = world.asks.remove(0);
+                    let is_read = matches!(ask, Ask::Cell { verb: CellVerb::Read, .. });
+                    let is_swap = matches!(ask, Ask::Cell { verb: CellVerb::Swap { .. }, .. });
+                    swaps += u32::from(is_swap);
+                    let input = world.carry_out(ask, &mut |_, _| (Outcome::Busy, 0));
+                    if is_read && other.is_none() {
+                        let rest = std::mem::take(&mut world.asks);
+                        other = Some(take(&mut world));
+                        world.asks = rest;
+                    }
+                    // The answer to the swap, which came too late, is lost.
+                    if is_swap { Input::CellLost } else { input }
+                }
+                other => panic!("{other:?}"),
+            };
+            step = lock.on(input, &mut world.context());
+        };
+        assert!(matches!(other, Some(Ok(Done::Lock(Ok(taken)))) if taken.word == held(HOLDER, 1)));
+        assert_eq!(swaps, 1);
+        assert!(matches!(done, Ok(Done::Lock(Err(LockView { holder: Some(HOLDER), token: 1 })))), "{done:?}");
     }
 
     #[test]

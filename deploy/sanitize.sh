@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The suite under AddressSanitizer, and what fits under valgrind's memcheck.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: sanitize.sh [asan] [valgrind]
+
+asan      builds everything with AddressSanitizer into target/asan and runs
+          all unit tests, and the tests basics, fuzz, fabric_contract, hostile
+          and sim (200 schedules) with the programs under it, too.
+valgrind  runs the unit tests of common's memory, layout and shm, and kvctl
+          against a server on shm, under memcheck. Threads take turns there, so
+          nothing that is timed is run.
+
+Both unless one is named. CARGO_TARGET_DIR moves the build. Installs nothing.
+TEXT
+}
+
+say() { printf 'sanitize: %s\n' "$*"; }
+die() { printf 'sanitize: %s\n' "$*" >&2; exit 1; }
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+parts=()
+while (($#)); do
+    case $1 in
+        asan | valgrind) parts+=("$1") ;;
+        --help | -h) usage; exit 0 ;;
+        *) usage >&2; die "unknown argument $1" ;;
+    esac
+    shift
+done
+((${#parts[@]})) || parts=(asan valgrind)
+cd "$root"
+triple=$(rustc -vV | sed -n 's/^host: //p')
+
+asan() {
+    [[ -n $(find "$(rustc --print sysroot)/lib/rustlib/$triple" -name 'librustc*_rt.asan.a' -print -quit) ]] ||
+        die "this toolchain has no AddressSanitizer for $triple"
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target/asan}
+    # Sanitizers are not stable yet; the variable opens them on a stable compiler, for this build alone.
+    export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address
+    # The threads of sim are coroutines: they run on stacks that AddressSanitizer did not see begin, so fake stacks
+    # stay off. Accesses to heap and mappings are checked there as everywhere. A server that is killed frees nothing,
+    # so leaks are not looked for: gauges and descriptors are compared by the tests themselves.
+    export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0:abort_on_error=1
+    say "building with AddressSanitizer"
+    cargo build --locked --workspace --bins --target "$triple"
+    export SIDEWIRE_BIN_DIR=$CARGO_TARGET_DIR/$triple/debug
+    # Everything takes two to four times as long.
+    SIM_SCHEDULES=200 SIDEWIRE_TEST_SCALE=${SIDEWIRE_TEST_SCALE:-25} cargo test --locked --workspace --target "$triple" \
+        --no-fail-fast --lib --test basics --test fuzz --test fabric_contract --test hostile --test sim
+    unset RUSTC_BOOTSTRAP RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR SIDEWIRE_BIN_DIR
+}
+
+memcheck() { valgrind --quiet --error-exitcode=99 --leak-check=no "$@"; }
+
+stop_server() {
+    [[ -z ${server:-} ]] || kill "$server" 2>/dev/null || true
+    [[ -z ${work:-} ]] || rm -rf "$work"
+}
+
+check_with_valgrind() {
+    type -P valgrind >/dev/null || die "no valgrind on this machine: apt-get install valgrind"
+    type -P jq >/dev/null || die "no jq on this machine: run deploy/setup.sh --lab"
+    local tests kvctl folder address
+    cargo build --locked --workspace --bins
+    tests=$(cargo test --locked --workspace --lib --no-run --message-format=json-render-diagnostics |
+        jq -r 'select(.reason == "compiler-artifact" and .profile.test and .target.name == "sidewire_common") | .executable')
+    say "unit tests of common under memcheck"
+    memcheck "$tests" --test-threads=1 memory:: layout:: fabric::shm
+    folder=${CARGO_TARGET_DIR:-target}/debug kvctl=$folder/kvctl
+    say "kvctl against a server on shm under memcheck"
+    work=$(mktemp -d "${TMPDIR:-/tmp}/sidewire-sanitize.XXXXXX")
+    trap stop_server EXIT
+    # Long enough a lease and deadline for a client that runs fifty times slower.
+    "$folder/kv-server" --listen 127.0.0.1:0 --fabric shm --memory 64MiB --lease 60s --log warn >"$work/server" &
+    server=$!
+    for _ in {1..100}; do
+        address=$(sed -n 's/^listening on \([^ ]*\).*/\1/p' "$work/server")
+        [[ -z $address ]] || break
+        sleep 0.1
+    done
+    [[ -n $address ]] || die "the server did not start"
+    for line in "put k v" "get k" "counter create c" "counter add c 5" "counter get c" "del k" "info"; do
+        # shellcheck disable=SC2086 # the words of a command
+        memcheck "$kvctl" --server "$address" --timeout 60s $line >"$work/said" || die "kvctl $line failed: $(cat "$work/said")"
+    done
+    stop_server
+}
+
+for part in "${parts[@]}"; do
+    case $part in
+        asan) asan ;;
+        valgrind) check_with_valgrind ;;
+    esac
+done
+say "nothing was found"
