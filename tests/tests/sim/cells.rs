@@ -17,13 +17,18 @@ impl Worker {
             0..5 => {
                 let delta = self.rng.random_range(-9..100);
                 let call = Call::Add { key, delta };
-                drop(self.note(call, |w| w.session.add(&bytes, delta), observed::number));
+                let sum = self.note(call, |w| w.session.add(&bytes, delta), observed::number);
+                self.in_range(&sum);
             }
             5..7 => {
                 let call = Call::Add { key, delta: 1 };
-                drop(self.note(call, |w| w.session.add_exactly_once(&bytes, 1), observed::number));
+                let sum = self.note(call, |w| w.session.add_exactly_once(&bytes, 1), observed::number);
+                self.in_range(&sum);
             }
-            7..9 => drop(self.note(Call::Read { key }, |w| w.session.counter(&bytes), observed::counted)),
+            7..9 => {
+                let sum = self.note(Call::Read { key }, |w| w.session.counter(&bytes), observed::counted);
+                self.in_range(&sum);
+            }
             9 => self.delete(&key, None),
             10 | 11 => {
                 let call = Call::Create { key, cell: Cell::Counter, initial: 5 };

@@ -6,7 +6,7 @@ use crate::plan::{FILLS_SLOWLY, Plan};
 use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
-use sidewire::{Client, Session, Version};
+use sidewire::{Client, Error, Session, Version};
 use sidewire_common::fabric::sim::time;
 use sidewire_common::host;
 use sidewire_tests::history::lives::Lived;
@@ -27,6 +27,8 @@ pub struct Notes {
     pub held: BTreeMap<(u32, String, u64), (u64, u64)>,
     /// Sessions that have something left to do.
     pub open: BTreeSet<u32>,
+    /// What a call told that can never be.
+    pub absurd: Option<String>,
     next_stamp: u64,
 }
 
@@ -113,6 +115,16 @@ impl Worker {
             }
         }
         self.book.lock().open.remove(&self.number);
+    }
+
+    /// No counter of a schedule comes near the end of its range.
+    pub(super) fn in_range<T>(&self, result: &Result<T, Error>) {
+        if let Err(Error::OutOfRange { value }) = result {
+            self.book
+                .lock()
+                .absurd
+                .get_or_insert_with(|| format!("client {}: a counter is out of range at {value}", self.number));
+        }
     }
 
     /// Writes down a call and its outcome.

@@ -32,6 +32,10 @@ pub enum What {
     Break { client: usize },
     /// The server's way to its own cells fails.
     BreakLoopback,
+    /// A client's next atomic or write is done, and its queue pair fails before it is answered.
+    Trap { client: usize },
+    /// The same for the server's next operation on a cell.
+    TrapLoopback,
 }
 
 /// A schedule.
@@ -156,7 +160,7 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
     } else {
         rng.random_range(250 * MILLISECOND..900 * MILLISECOND)
     };
-    let what = match rng.random_range(0..13) {
+    let what = match rng.random_range(0..17) {
         0 | 1 => What::PauseServer { nanos },
         2 | 3 => What::PauseClient { client, nanos },
         4 | 5 => What::KillClient { client },
@@ -164,7 +168,9 @@ fn fault(rng: &mut SmallRng, clients: usize) -> Fault {
         // For longer than a call may take and what it leaves behind, too.
         8 | 9 => What::Cut { client, nanos: nanos * [1, 1, 3][rng.random_range(0..3)] },
         10 | 11 => What::Break { client },
-        _ => What::BreakLoopback,
+        12 => What::BreakLoopback,
+        13 => What::Trap { client },
+        _ => What::TrapLoopback,
     };
     Fault { at, what }
 }

@@ -201,6 +201,16 @@ impl Stage {
                     world.break_one(process);
                 }
             }
+            What::Trap { client } => {
+                if let Some(process) = process(client) {
+                    world.trap(process);
+                }
+            }
+            What::TrapLoopback => {
+                if let Some(server) = server {
+                    world.trap(server);
+                }
+            }
             What::BreakLoopback => {
                 if let Some(server) = server {
                     world.break_one(server);
@@ -238,6 +248,7 @@ impl Stage {
         let book = self.book.lock();
         self.check_deadlines(&book)?;
         self.check_lease(&book)?;
+        book.absurd.clone().map_or(Ok(()), Err)?;
         let lives = split(&book.calls, &self.ended.lock());
         let limits = Limits { expiry_band: EXPIRY_BAND, ..Limits::default() };
         let figures = check_all(&lives, &limits)?;

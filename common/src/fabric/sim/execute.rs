@@ -118,6 +118,9 @@ impl State {
             // No receive was posted for it: the NIC tries again.
             return self.repeat(number, serial, Happening::Step { pair: number, serial }, Status::ReceiverNotReady);
         }
+        if self.is_trapped(number, serial) {
+            return self.fail(number, Status::Unreachable);
+        }
         if let Some(request) = self.request(number, serial) {
             request.progress = Progress::Done;
             let held = request.holds_others();
@@ -128,6 +131,14 @@ impl State {
                 self.begin_next(number);
             }
         }
+    }
+
+    /// Whether a request that was done is one whose answer shall be lost, and its pair with it.
+    fn is_trapped(&mut self, number: u32, serial: u64) -> bool {
+        let Some(pair) = self.pairs.get_mut(&number) else { return false };
+        let process = pair.process;
+        let changes = pair.request(serial).is_some_and(|request| !matches!(request.work, Work::Read { .. } | Work::Send { .. }));
+        changes && self.traps.remove(&process)
     }
 
     /// Atomics, immediates, messages. False when the peer has no receive posted.

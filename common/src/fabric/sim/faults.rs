@@ -67,6 +67,11 @@ impl World {
         .unwrap_or(false)
     }
 
+    /// Breaks the pair that carries the next atomic or write of a process, when it was done and before it is answered.
+    pub fn trap(&self, process: ProcessId) {
+        with(|state| state.traps.insert(process.0));
+    }
+
     /// One completion or wake-up in `one_in` straggles, for at most so many nanoseconds.
     pub fn set_stragglers(&self, one_in: u32, nanos: u64) {
         with(|state| (state.dice.straggler_one_in, state.dice.straggler_max) = (one_in, nanos));

@@ -55,6 +55,8 @@ pub(super) struct State {
     pub(super) next_region: u32,
     /// Pairs of processes without a way between them, until this moment.
     pub(super) partitions: BTreeMap<(u32, u32), u64>,
+    /// Processes of which a pair fails with the next request that changes anything.
+    pub(super) traps: BTreeSet<u32>,
     pub(super) acts: BTreeMap<u64, Act>,
     pub(super) next_act: u64,
     /// Sums up all that has happened: two runs of one seed must agree.
@@ -80,6 +82,7 @@ impl State {
             next_pair: 1,
             next_region: 1,
             partitions: BTreeMap::new(),
+            traps: BTreeSet::new(),
             acts: BTreeMap::new(),
             next_act: 0,
             trace: DefaultHasher::new(),
