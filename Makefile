@@ -10,7 +10,7 @@ SCRIPTS := .ci/run $(wildcard deploy/*.sh deploy/lab/*.sh) deploy/lab/guest/suit
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo demo-cluster test lab lab-shell loom bench fuzz soak fmt lint clean
+.PHONY: help setup build demo demo-cluster test lab lab-shell loom bench fuzz soak sanitize fmt lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -56,6 +56,9 @@ fuzz: ## the decoders under libFuzzer for SECONDS each (60); needs cargo-fuzz an
 
 soak: ## simulated schedules with faults, on all cores (SCHEDULES=n for so many, else until stopped; FIRST=n the first seed)
 	$(if $(SCHEDULES),SIM_SCHEDULES=$(SCHEDULES)) $(if $(FIRST),SIM_FIRST=$(FIRST)) $(CARGO) test --workspace --locked --test sim soak -- --ignored --nocapture
+
+sanitize: ## the suite under AddressSanitizer, unit tests of memory and layouts under valgrind
+	deploy/sanitize.sh
 
 fmt: ## format the code
 	$(CARGO) fmt --all

@@ -9,9 +9,8 @@ usage: sanitize.sh [asan] [valgrind]
 asan      builds everything with AddressSanitizer into target/asan and runs
           all unit tests, and the tests basics, fuzz, fabric_contract, hostile
           and sim (200 schedules) with the programs under it, too.
-valgrind  runs the unit tests of common's memory, layout and shm, and kvctl
-          against a server on shm, under memcheck. Threads take turns there, so
-          nothing that is timed is run.
+valgrind  runs the unit tests of common's memory, layout and shm under memcheck.
+          Threads take turns there, so nothing that is timed is run.
 
 Both unless one is named. CARGO_TARGET_DIR moves the build. Installs nothing.
 TEXT
@@ -53,40 +52,15 @@ asan() {
     unset RUSTC_BOOTSTRAP RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR SIDEWIRE_BIN_DIR
 }
 
-memcheck() { valgrind --quiet --error-exitcode=99 --leak-check=no "$@"; }
-
-stop_server() {
-    [[ -z ${server:-} ]] || kill "$server" 2>/dev/null || true
-    [[ -z ${work:-} ]] || rm -rf "$work"
-}
-
+# Not the programs: rustix looks for the vDSO, which valgrind hides, and reads where none is.
 check_with_valgrind() {
     type -P valgrind >/dev/null || die "no valgrind on this machine: apt-get install valgrind"
     type -P jq >/dev/null || die "no jq on this machine: run deploy/setup.sh --lab"
-    local tests kvctl folder address
-    cargo build --locked --workspace --bins
+    local tests
     tests=$(cargo test --locked --workspace --lib --no-run --message-format=json-render-diagnostics |
         jq -r 'select(.reason == "compiler-artifact" and .profile.test and .target.name == "sidewire_common") | .executable')
     say "unit tests of common under memcheck"
-    memcheck "$tests" --test-threads=1 memory:: layout:: fabric::shm
-    folder=${CARGO_TARGET_DIR:-target}/debug kvctl=$folder/kvctl
-    say "kvctl against a server on shm under memcheck"
-    work=$(mktemp -d "${TMPDIR:-/tmp}/sidewire-sanitize.XXXXXX")
-    trap stop_server EXIT
-    # Long enough a lease and deadline for a client that runs fifty times slower.
-    "$folder/kv-server" --listen 127.0.0.1:0 --fabric shm --memory 64MiB --lease 60s --log warn >"$work/server" &
-    server=$!
-    for _ in {1..100}; do
-        address=$(sed -n 's/^listening on \([^ ]*\).*/\1/p' "$work/server")
-        [[ -z $address ]] || break
-        sleep 0.1
-    done
-    [[ -n $address ]] || die "the server did not start"
-    for line in "put k v" "get k" "counter create c" "counter add c 5" "counter get c" "del k" "info"; do
-        # shellcheck disable=SC2086 # the words of a command
-        memcheck "$kvctl" --server "$address" --timeout 60s $line >"$work/said" || die "kvctl $line failed: $(cat "$work/said")"
-    done
-    stop_server
+    valgrind --quiet --error-exitcode=99 --leak-check=no "$tests" --test-threads=1 memory:: layout:: fabric::shm
 }
 
 for part in "${parts[@]}"; do
