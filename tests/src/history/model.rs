@@ -23,6 +23,9 @@ pub(super) enum Hold {
     Made,
     /// Nobody, after `Made`: the lock was broken.
     Unmade,
+    /// Nobody: it was broken while it was, or may have been, held. An unlock whose answer was lost finds what it would
+    /// have left, and cannot tell.
+    Broken,
 }
 
 /// What a key holds.
@@ -114,7 +117,8 @@ impl Slot {
                 (Outcome::Found(true) | Outcome::Unknown, Held::Lock(Hold::Made | Hold::Unmade)) => {
                     Some(self.holding(Held::Lock(Hold::Unmade)))
                 }
-                (Outcome::Found(true) | Outcome::Unknown, Held::Lock(_)) => Some(self.holding(Held::Lock(Hold::Free))),
+                (Outcome::Found(true) | Outcome::Unknown, Held::Lock(Hold::Free)) => Some(self),
+                (Outcome::Found(true) | Outcome::Unknown, Held::Lock(_)) => Some(self.holding(Held::Lock(Hold::Broken))),
                 // Whoever takes a lock that there is not makes it first, free: it can be broken then.
                 (Outcome::Found(_), Held::Absent) => Some(self),
                 _ => None,
@@ -252,7 +256,7 @@ impl Slot {
 
     fn try_lock(self, op: &Op<'_>) -> Option<Self> {
         let is_taken = match self.held {
-            Held::Absent | Held::Lock(Hold::Free | Hold::Unmade) => Some(false),
+            Held::Absent | Held::Lock(Hold::Free | Hold::Unmade | Hold::Broken) => Some(false),
             Held::Lock(Hold::Held) => Some(true),
             Held::Lock(Hold::Perhaps | Hold::Made) => None,
             _ => return None,
@@ -299,6 +303,9 @@ impl Slot {
     fn unlock(self, op: &Op<'_>, token: u64) -> Option<Self> {
         match op.outcome {
             Outcome::Fenced => (self.token != token || self.held != Held::Lock(Hold::Held)).then_some(self),
+            Outcome::Unlocked if self.held == Held::Lock(Hold::Broken) && self.token == token => {
+                Some(self.holding(Held::Lock(Hold::Free)))
+            }
             _ => Some(self.held_with(token)?.holding(Held::Lock(Hold::Free))),
         }
     }

@@ -147,7 +147,7 @@ fn text_of(group: &Group<'_>, state: &State) -> String {
             Held::Value { stamp, version, .. } => format!("#{stamp} (version {version})"),
             Held::Counter(value) => format!("the counter {value}"),
             Held::Sequence(next) => format!("a sequence from {next} on"),
-            Held::Lock(Hold::Free | Hold::Unmade) => "a free lock".into(),
+            Held::Lock(Hold::Free | Hold::Unmade | Hold::Broken) => "a free lock".into(),
             Held::Lock(Hold::Held) => "a lock that is held".into(),
             Held::Lock(Hold::Perhaps | Hold::Made) => "a lock that may be held".into(),
         };

@@ -157,6 +157,16 @@ fn a_lock_of_untold_token_may_be_broken() {
 }
 
 #[test]
+fn an_unlock_may_not_know_of_a_break() {
+    let broken = |from| at(from, from + 1, Call::BreakLock { key: "{t}l".into() }, Outcome::Found(true));
+    good(&[taken(0, 7), broken(2), unlock(4, 7, Outcome::Unlocked), taken(6, 8)]);
+    good(&[taken(0, 7), broken(2), unlock(4, 7, Outcome::Fenced), taken(6, 8)]);
+    bad(Reason::NoOrder, &[taken(0, 7), broken(2), unlock(4, 7, Outcome::Unlocked), unlock(6, 7, Outcome::Unlocked)]);
+    bad(Reason::NoOrder, &[taken(0, 7), broken(2), taken(4, 8), unlock(6, 7, Outcome::Unlocked)]);
+    bad(Reason::NoOrder, &[taken(0, 7), broken(2), lock(4, Outcome::Busy)]);
+}
+
+#[test]
 fn a_call_may_take_a_lock_twice_if_it_is_broken_meanwhile() {
     let broken = |from| at(from, from + 1, Call::BreakLock { key: "{t}l".into() }, Outcome::Found(true));
     let state = |from, held, token| at(from, from + 1, Call::LockState { key: "{t}l".into() }, Outcome::State { held, token });
