@@ -32,6 +32,17 @@ const OTHER_ATTEMPT_PAUSE: Duration = Duration::from_micros(50);
 #[derive(Default)]
 pub(crate) struct LockAttempts(Mutex<Attempts>);
 
+/// What is known of a swap that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Swapped {
+    /// Its completion says that it was done.
+    Done,
+    /// The word is as it would have left it, and a completion is lost.
+    Perhaps,
+    /// It was not done.
+    Not,
+}
+
 #[derive(Default)]
 struct Attempts {
     in_flight: HashSet<u32>,
@@ -47,10 +58,12 @@ impl LockAttempts {
         self.0.lock().in_flight.remove(&cell);
     }
 
-    /// The attempt that was begun on `cell` has taken `token`. False when that is another session's already.
-    fn grant(&self, cell: u32, token: u64) -> bool {
+    /// The attempt that was begun on `cell` has taken `token`. False when its completion did not say so, and that token
+    /// is another session's already.
+    fn grant(&self, cell: u32, token: u64, swapped: Swapped) -> bool {
         let granted = &mut self.0.lock().granted;
-        let is_new = granted.get(&cell).is_none_or(|last| *last < token);
+        // Tokens of a cell that serves another lock may begin anew: what a completion says is believed.
+        let is_new = swapped == Swapped::Done || granted.get(&cell).is_none_or(|last| *last < token);
         if is_new {
             granted.insert(cell, token);
         }
@@ -181,8 +194,12 @@ impl Lock {
             (Stage::Swapping { cell, expect, swap }, Input::Cell { old }) => {
                 let word = if old == expect { swap } else { old };
                 // One whose completion was lost may have arrived after the word was read, and before this one.
-                let done = old == expect || (self.in_doubt && old == swap);
-                self.on_swapped(cell, LockWord::from_raw(word), LockWord::from_raw(swap), done, cx)
+                let swapped = match old {
+                    _ if old == expect => Swapped::Done,
+                    _ if self.in_doubt && old == swap => Swapped::Perhaps,
+                    _ => Swapped::Not,
+                };
+                self.on_swapped(cell, LockWord::from_raw(word), LockWord::from_raw(swap), swapped, cx)
             }
             (Stage::Swapping { cell, swap, .. }, Input::CellLost) => {
                 self.stage = Stage::Verifying { cell, swap };
@@ -190,7 +207,8 @@ impl Lock {
                 Step::Reconnect
             }
             (Stage::Verifying { cell, swap }, Input::Cell { old }) => {
-                self.on_swapped(cell, LockWord::from_raw(old), LockWord::from_raw(swap), old == swap, cx)
+                let swapped = if old == swap { Swapped::Perhaps } else { Swapped::Not };
+                self.on_swapped(cell, LockWord::from_raw(old), LockWord::from_raw(swap), swapped, cx)
             }
             (Stage::Verifying { .. }, Input::CellLost) => Step::Reconnect,
             (Stage::Creating, Input::Ack(ack)) => match ack.outcome {
@@ -263,9 +281,17 @@ impl Lock {
     }
 
     /// A swap to `wanted` has ended, and the word was `word` then.
-    fn on_swapped(&mut self, cell: CellReference, word: LockWord, wanted: LockWord, done: bool, cx: &mut Context<'_>) -> Step {
+    fn on_swapped(
+        &mut self,
+        cell: CellReference,
+        word: LockWord,
+        wanted: LockWord,
+        swapped: Swapped,
+        cx: &mut Context<'_>,
+    ) -> Step {
         let takes = self.goal == LockGoal::Take;
-        let done = done && (!takes || cx.lock_attempts.grant(cell.index, wanted.token()));
+        let granted = |cx: &Context<'_>| cx.lock_attempts.grant(cell.index, wanted.token(), swapped);
+        let done = swapped != Swapped::Not && (!takes || granted(cx));
         cx.lock_attempts.end(cell.index);
         if let LockGoal::GiveBack(taken) = self.goal {
             return match word {
@@ -507,6 +533,17 @@ mod tests {
         assert!(matches!(other, Some(Ok(Done::Lock(Ok(taken)))) if taken.word == held(HOLDER, 1)));
         assert_eq!(swaps, 1);
         assert!(matches!(done, Ok(Done::Lock(Err(LockView { holder: Some(HOLDER), token: 1 })))), "{done:?}");
+    }
+
+    #[test]
+    fn a_cell_that_serves_another_lock_is_taken_with_a_lower_token() {
+        let mut world = World::new(b"lock");
+        name_cell(&mut world, 3);
+        for last in [7, 2] {
+            world.set_cell(3, LockWord::free(last).raw());
+            let taken = take(&mut world);
+            assert!(matches!(taken, Ok(Done::Lock(Ok(taken))) if taken.word == held(HOLDER, last + 1)), "{taken:?}");
+        }
     }
 
     #[test]
