@@ -1,6 +1,6 @@
 //! One schedule, from its seed to a verdict.
 
-use crate::client::{Book, Worker, attach};
+use crate::client::{Book, Habits, Worker, attach};
 use crate::cluster::{LEASE, Line, Shape};
 use crate::keys::Keys;
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use sidewire_tests::schedules;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 const MILLISECOND: u64 = 1_000_000;
 /// Time for the cluster to form, and for all clients to have finished.
@@ -21,6 +22,8 @@ const START_MAX: u64 = 5_000 * MILLISECOND;
 const RUN_MAX: u64 = 300_000 * MILLISECOND;
 /// The shard clock and that of a client agree within this; successors' clocks differ by a little more.
 const EXPIRY_BAND: u64 = 20 * MILLISECOND;
+/// Deadline of each call.
+const DEADLINE: Duration = Duration::from_millis(700);
 /// Calls of a session between two pauses, and pauses at most.
 const BURST: u32 = 6;
 const BURSTS_MAX: u32 = 400;
@@ -202,7 +205,7 @@ impl Stage {
     }
 
     fn be_client(self: &Arc<Self>, number: u32, sessions: u32, seed: u64) {
-        let client = attach(&self.line);
+        let client = attach(&self.line, DEADLINE);
         let work = |client, number, seed| {
             let rng = SmallRng::seed_from_u64(seed);
             let there = Arc::clone(self);
@@ -211,12 +214,12 @@ impl Stage {
                 // Until all faults have happened and the last has been lived through, in bursts.
                 for _ in 0..BURSTS_MAX {
                     let over = *there.struck.lock() >= there.plan.faults.len() && there.is_whole();
-                    worker.run(BURST, there.plan.reads);
+                    worker.run(Habits { calls: BURST, reads: there.plan.reads, slowly: false });
                     there.book.lock().open.insert(number);
                     if over {
                         break;
                     }
-                    sidewire_common::host::sleep(std::time::Duration::from_millis(20));
+                    sidewire_common::host::sleep(Duration::from_millis(20));
                 }
                 there.book.lock().open.remove(&number);
             }
@@ -282,7 +285,11 @@ impl Stage {
         if lost > 0 {
             return Err(format!("{lost} shards were begun anew"));
         }
-        let mut calls = self.book.lock().calls.clone();
+        let mut calls = {
+            let book = self.book.lock();
+            book.absurd.clone().map_or(Ok(()), Err)?;
+            book.calls.clone()
+        };
         calls.extend(lost_with_their_shard(&calls));
         // One history: nothing ends with one server.
         // The token of a free lock is its next holder's affair: a new primary begins above all that were granted.

@@ -2,7 +2,6 @@
 
 use crate::cluster::{ADDRESS, Line};
 use crate::keys::Keys;
-use crate::plan::{FILLS_SLOWLY, Plan};
 use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -57,6 +56,17 @@ impl Notes {
     }
 }
 
+/// What a session does.
+#[derive(Clone, Copy)]
+pub struct Habits {
+    /// Its calls.
+    pub calls: u32,
+    /// Of 100 so many only look at values, at least.
+    pub reads: u32,
+    /// Whether it pauses for long.
+    pub slowly: bool,
+}
+
 /// One session at work.
 pub struct Worker {
     pub client: Client,
@@ -95,17 +105,17 @@ impl Worker {
         Self { client, number, session, book, keys, rng, versions: BTreeMap::new() }
     }
 
-    /// Makes the calls of a plan.
-    pub fn run(&mut self, plan: &Plan) {
-        for _ in 0..plan.calls {
-            if self.rng.random_range(0..100) < plan.reads {
+    /// Makes its calls.
+    pub fn run(&mut self, habits: Habits) {
+        for _ in 0..habits.calls {
+            if self.rng.random_range(0..100) < habits.reads {
                 let key = self.keys.value(&mut self.rng);
                 self.get(&key);
             } else {
                 self.one();
             }
             let pause = match self.rng.random_range(0..20) {
-                0..8 if plan.fills == FILLS_SLOWLY => self.rng.random_range(0..SLOW_PAUSE_MAX),
+                0..8 if habits.slowly => self.rng.random_range(0..SLOW_PAUSE_MAX),
                 0 => self.rng.random_range(0..2_000_000),
                 1..6 => self.rng.random_range(0..30_000),
                 _ => 0,

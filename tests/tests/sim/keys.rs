@@ -1,12 +1,13 @@
 //! The keys of a schedule: few, so that calls meet.
 
-use crate::plan::FILLS_SLOWLY;
 use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use sidewire_common::key::KeyHash;
 
 const COUNTERS: u32 = 2;
+/// Keys are added slowly.
+pub const FILLS_SLOWLY: u32 = 3;
 /// Keys that fill one home bucket and its overflow bucket, and some.
 const FILLERS: usize = 33;
 const FILLERS_MANY: usize = 72;

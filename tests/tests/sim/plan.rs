@@ -1,6 +1,8 @@
 //! What a seed stands for: who does what, and what goes wrong.
 
+use crate::client::Habits;
 use crate::cluster::{LEASE, Shape};
+use crate::keys::FILLS_SLOWLY;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt;
@@ -71,8 +73,6 @@ pub const MILLISECOND: u64 = 1_000_000;
 /// Deadlines of calls.
 const DEADLINE_LONG: Duration = Duration::from_millis(700);
 const DEADLINE_SHORT: Duration = Duration::from_millis(90);
-/// Keys are added slowly.
-pub const FILLS_SLOWLY: u32 = 3;
 /// Time in which faults happen.
 const FAULTS_WITHIN: u64 = 12 * MILLISECOND;
 
@@ -115,6 +115,11 @@ impl Plan {
             straggler_one_in: if rng.random_ratio(1, 4) { 25 } else { 400 },
             straggler_max,
         }
+    }
+
+    /// What each session does.
+    pub fn habits(&self) -> Habits {
+        Habits { calls: self.calls, reads: self.reads, slowly: self.fills == FILLS_SLOWLY }
     }
 
     /// Smaller ones that may show the same.

@@ -148,7 +148,7 @@ impl Stage {
                 // Each session is a client of the history.
                 let rng = SmallRng::seed_from_u64(seed ^ u64::from(session));
                 let number = number + session * 1000;
-                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(&there.plan);
+                Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng).run(there.plan.habits());
             };
             drop(sidewire_common::host::spawn("session", work));
         }
@@ -161,7 +161,7 @@ impl Stage {
             drop(core);
             worker.fill(seed, fills);
         }
-        worker.run(&self.plan);
+        worker.run(self.plan.habits());
     }
 
     fn strike(stage: &Arc<Self>, world: &World, fault: Fault) {

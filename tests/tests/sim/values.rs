@@ -1,7 +1,7 @@
 //! Calls on values.
 
 use crate::client::Worker;
-use crate::plan::FILLS_SLOWLY;
+use crate::keys::FILLS_SLOWLY;
 use rand::Rng;
 use sidewire::{Operation, Version, WriteOptions};
 use sidewire_common::host;
