@@ -126,6 +126,10 @@ impl Router {
         match self.driver_at(seat) {
             Some(driver) if driver.is_alive() => {
                 driver.sleep(now, pause);
+                if driver.is_idle() {
+                    // Nobody else turns it: what has come to it must not keep the session awake.
+                    driver.turn();
+                }
             }
             _ => host::sleep(pause.min(NAP_MAX)),
         }
