@@ -155,7 +155,9 @@ impl Router {
                 // It serves no shard until it has moved to another attachment.
                 cluster.table.iter_mut().filter(|seat| **seat == at as u32).for_each(|seat| *seat = HALL);
             }
-            if !cluster.map.members.contains_key(&seat.member) && seat.driver.is_idle() {
+            // Its place is given to another driver, whose names may be the same: nobody may still look here for an operation.
+            let is_free = || seat.driver.is_idle() && cluster.forwards.keys().all(|from| from.seat != at as u32);
+            if !cluster.map.members.contains_key(&seat.member) && is_free() {
                 *place = None;
             }
         }
