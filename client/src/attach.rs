@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::regions::RegionTable;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{AtomicExecutor, FabricError, FabricKind, RemoteRegion, open_client};
+use sidewire_common::host;
 use sidewire_common::id::{ClientId, Incarnation};
 use sidewire_common::key::SHARD_COUNT;
 use sidewire_common::layout::LAYOUT_VERSION;
@@ -21,6 +22,8 @@ use sidewire_proto::v1;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Between two looks at whether a map has come that was asked for.
+const MAP_PAUSE: Duration = Duration::from_millis(1);
 /// Longest host or program name that is told, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -50,7 +53,9 @@ pub(crate) fn attach(
     let reply = control.attach(limit, request(client, wishes)).map_err(|e| refused(e, server))?;
     let received = BootInstant::now();
     // From here on the server holds a lease for this client; what fails below it sweeps when that runs out.
-    let result = is_member(membership, &reply, server).and_then(|()| adopt(control, wishes, client, &reply, received, left()));
+    let result = is_member(membership, &reply, server)
+        .and_then(|()| follow_map(membership, &reply, server, left()))
+        .and_then(|()| adopt(control, wishes, client, &reply, received, left()));
     let result = result.and_then(|attached| {
         attached.lease.renewed(sent, first_lease(&reply, attached.terms.lease));
         if attached.lease.valid_at(BootInstant::now()) {
@@ -78,9 +83,29 @@ fn is_member(membership: Option<&Membership>, reply: &v1::AttachReply, server: &
     let gone = |reason: String| Err(Error::ServerGone { server: server.into(), reason });
     match membership.incarnation {
         Some(life) if life.0 != reply.incarnation => gone(format!("member {} is in another life there", membership.id)),
+        // Its lease has run out: what was this member's is gone or elsewhere.
+        _ if membership.id.0 != reply.member => gone(format!("it is another member than {} by now", membership.id)),
         _ if membership.hash_seed != reply.hash_seed => gone("the server there hashes keys unlike its cluster".into()),
         _ => Ok(()),
     }
+}
+
+/// What is read there counts only by a map that is as late as the server's: shards may have left it, and it waits for no
+/// client that it did not know.
+fn follow_map(membership: Option<&Membership>, reply: &v1::AttachReply, server: &str, limit: Duration) -> Result<(), Error> {
+    let Some(membership) = membership else { return Ok(()) };
+    let started = BootInstant::now();
+    let gone = |reason: String| Err(Error::ServerGone { server: server.into(), reason });
+    while membership.map.epoch() < reply.map_epoch {
+        let Some(members) = membership.members.upgrade() else { return gone("the client has ended".into()) };
+        if BootInstant::now().since(started) >= limit {
+            return gone(format!("its map of the cluster is {}, and nobody tells it", reply.map_epoch));
+        }
+        members.refresh(reply.map_epoch, Some(membership.id));
+        drop(members);
+        host::sleep(MAP_PAUSE);
+    }
+    Ok(())
 }
 
 /// A server of a cluster grants no more than is left of its own lease.

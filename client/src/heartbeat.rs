@@ -376,6 +376,9 @@ impl Beater {
         if answer.incarnation != self.attached.terms.incarnation {
             return Err("the server is in another life".into());
         }
+        if shared.member().is_some_and(|member| member.0 != answer.member) {
+            return Err("the server's own lease has run out, and it is another member by now".into());
+        }
         match answer.verdict {
             Verdict::Unknown => return Err("the server has swept this client".into()),
             Verdict::Stopping => tracing::debug!("the server is stopping"),

@@ -147,6 +147,7 @@ fn heartbeats() {
         clock_error_ms: 1,
         lease_ms: 3000,
         map_epoch: 0x3132_3334,
+        member: 0x4142_4344,
     };
     let answer: [u8; ANSWER_BYTES] = answer.encode();
     golden("beat.txt", &(hex("beat", &beat) + &hex("answer", &answer)));

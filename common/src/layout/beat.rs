@@ -4,7 +4,7 @@
 //! reached 8 · Get statistics, eleven words.
 //! Server to client, tag 3, 64 bytes: tag 1 · verdict 1 · zero 6 · incarnation 8 · number answered 8 (0: unasked,
 //! something changed) · layout epoch 8 · shard clock in ms 8 · its error in ms 4 · zero 4 · lease in ms 8 ·
-//! map epoch 4 · zero 4. A map epoch of 0 is none.
+//! map epoch 4 · member 4. A map epoch or member of 0 is none.
 
 use super::wire::{put, u32_at, u64_at, u128_at};
 use crate::id::{ClientId, Incarnation};
@@ -130,6 +130,8 @@ pub struct Answer {
     pub lease_ms: u64,
     /// Epoch of the server's cluster map; 0 = it runs alone.
     pub map_epoch: u32,
+    /// Which member of the cluster grants the lease; 0 = it runs alone.
+    pub member: u32,
 }
 
 /// Why bytes are no beat.
@@ -194,6 +196,7 @@ impl Answer {
         put(&mut bytes, 40, &self.clock_error_ms.to_le_bytes());
         put(&mut bytes, 48, &self.lease_ms.to_le_bytes());
         put(&mut bytes, 56, &self.map_epoch.to_le_bytes());
+        put(&mut bytes, 60, &self.member.to_le_bytes());
         bytes
     }
 
@@ -211,7 +214,7 @@ impl Answer {
             3 => Verdict::Stopping,
             _ => return Err(BeatError("unknown verdict")),
         };
-        if bytes[2..8] != [0; 6] || u32_at(bytes, 44) != 0 || u32_at(bytes, 60) != 0 {
+        if bytes[2..8] != [0; 6] || u32_at(bytes, 44) != 0 {
             return Err(BeatError("reserved bytes"));
         }
         Ok(Self {
@@ -223,6 +226,7 @@ impl Answer {
             clock_error_ms: u32_at(bytes, 40),
             lease_ms: u64_at(bytes, 48),
             map_epoch: u32_at(bytes, 56),
+            member: u32_at(bytes, 60),
         })
     }
 }
@@ -247,6 +251,7 @@ mod tests {
             clock_error_ms: 1,
             lease_ms: 3000,
             map_epoch: 9,
+            member: 6,
         };
         assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
     }

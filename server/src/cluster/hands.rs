@@ -36,6 +36,11 @@ pub trait Hands: Send + Sync {
     fn lease_left(&self) -> Option<Duration> {
         None
     }
+    /// Which member of its cluster this server is; `None` when it runs alone. Asked after `lease_left`, it is whose lease
+    /// that is, or a later one.
+    fn member(&self) -> Option<MemberId> {
+        None
+    }
     /// Epoch of the map; 0 without one.
     fn map_epoch(&self) -> u32 {
         0

@@ -231,8 +231,9 @@ impl Turn {
                 Ok((revision, lease)) => {
                     tracing::info!(member = %me, cluster = next.name, ?lease, "entered the cluster");
                     self.view.become_member(me);
-                    self.hold(sent, lease);
+                    // The map first: a lease is granted to clients by it, never by the one of the member before.
                     self.take(next, revision);
+                    self.hold(sent, lease);
                     return Ok(());
                 }
                 Err(error @ SwapError::Conflict) => last = error,

@@ -216,6 +216,10 @@ impl Hands for View {
         (!self.is_static).then(|| self.lease_until().since(BootInstant::now()))
     }
 
+    fn member(&self) -> Option<MemberId> {
+        self.my_id()
+    }
+
     fn map_epoch(&self) -> u32 {
         self.map.read().0.epoch
     }

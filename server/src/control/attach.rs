@@ -50,6 +50,8 @@ fn reply(core: &Core, holder_id: u32, link: &PeerInfo) -> AttachReply {
     let settings = store.settings();
     let info = store.fabric().info();
     let (layout_epoch, regions) = store.regions();
+    // Before the member: a lease of the next one is never told as this one's.
+    let lease_left_ms = store.grantable_lease().as_millis() as u64;
     AttachReply {
         incarnation: store.incarnation().0,
         fabric: info.kind.to_string(),
@@ -72,7 +74,8 @@ fn reply(core: &Core, holder_id: u32, link: &PeerInfo) -> AttachReply {
         regions: regions.into_iter().map(Into::into).collect(),
         cell_count: store.cells().count(),
         map_epoch: store.cluster().map_epoch(),
-        lease_left_ms: store.grantable_lease().as_millis() as u64,
+        lease_left_ms,
+        member: store.cluster().member().map_or(0, |member| member.0),
     }
 }
 

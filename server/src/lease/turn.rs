@@ -220,6 +220,8 @@ impl Turn {
 
     fn words(&self, verdict: Verdict, number: u64) -> Answer {
         let hands = self.store.cluster();
+        // Before the member: a lease of the next one is never told as this one's.
+        let lease_ms = self.store.grantable_lease().as_millis() as u64;
         Answer {
             verdict,
             incarnation: self.store.incarnation(),
@@ -227,8 +229,9 @@ impl Turn {
             layout_epoch: self.store.epochs().current(),
             clock_ms: self.store.clock_ms(),
             clock_error_ms: self.store.clock_error_ms(),
-            lease_ms: self.store.grantable_lease().as_millis() as u64,
+            lease_ms,
             map_epoch: hands.map_epoch(),
+            member: hands.member().map_or(0, |member| member.0),
         }
     }
 

@@ -71,6 +71,7 @@ fn what_is_no_heartbeat() {
         clock_error_ms: 1,
         lease_ms: 1,
         map_epoch: 0,
+        member: 0,
     };
     let cases = [
         ("nothing", Vec::new(), "beat.malformed"),
