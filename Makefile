@@ -54,8 +54,8 @@ loom: ## the shared-memory rings under every order the memory model allows
 fuzz: ## the decoders under libFuzzer for SECONDS each (60); needs cargo-fuzz and a nightly toolchain
 	deploy/fuzz.sh --seconds $(SECONDS)
 
-soak: ## simulated schedules with faults, on all cores (SCHEDULES=n for so many, else until stopped; FIRST=n the first seed)
-	$(if $(SCHEDULES),SIM_SCHEDULES=$(SCHEDULES)) $(if $(FIRST),SIM_FIRST=$(FIRST)) $(CARGO) test --workspace --locked --test sim soak -- --ignored --nocapture
+soak: ## simulated schedules with faults, on all cores (SUITE=cluster_sim for whole clusters; SCHEDULES=n for so many, else until stopped; FIRST=n the first seed)
+	$(if $(SCHEDULES),SIM_SCHEDULES=$(SCHEDULES)) $(if $(FIRST),SIM_FIRST=$(FIRST)) $(CARGO) test --workspace --locked --test $(or $(SUITE),sim) soak -- --ignored --nocapture
 
 sanitize: ## the suite under AddressSanitizer, unit tests of memory and layouts under valgrind
 	deploy/sanitize.sh

@@ -67,6 +67,13 @@ pub fn explore_some<F: Figures>(schedules: u64, check: impl Fn(u64) -> F + Sync)
     explore(number("SIM_FIRST").unwrap_or(1), number("SIM_SCHEDULES").unwrap_or(schedules), check);
 }
 
+/// As [`explore`], until it is stopped unless `SIM_SCHEDULES` says how many; from a seed of its own unless `SIM_FIRST` says.
+pub fn soak<F: Figures>(check: impl Fn(u64) -> F + Sync) {
+    let first = number("SIM_FIRST").unwrap_or_else(rand::random);
+    println!("from seed {first} on");
+    explore(first, number("SIM_SCHEDULES").unwrap_or(u64::MAX - first), check);
+}
+
 /// Runs each of the first `count` schedules twice, or the one that `SEED` names.
 ///
 /// # Panics

@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use sidewire_common::cluster::plan::is_settled;
 use sidewire_common::fabric::sim::World;
+use sidewire_common::key::KeyHash;
 use sidewire_tests::history::lives::{Lived, check_all, split};
 use sidewire_tests::history::{Call, Event, Limits, Outcome};
 use sidewire_tests::schedules;
@@ -160,7 +161,8 @@ pub fn run(plan: &Plan) -> Result<Figures, String> {
     }
     let millis = (world.now() - began) / MILLISECOND;
     let (fingerprint, events) = world.fingerprint();
-    stage.check(events, fingerprint, millis)
+    let shard = || stage.line.etcd.look().map(|(map, _)| KeyHash::of(b"{t}", map.hash_seed).shard());
+    stage.check(events, fingerprint, millis).map_err(|error| format!("{error}\nof shard {:?}", shard()))
 }
 
 /// A lock whose shard has another primary is lost to its holder, who hears of it when it gives it back.

@@ -19,7 +19,6 @@ mod values;
 use plan::Plan;
 use run::{Figures, run};
 use sidewire_tests::schedules;
-use sidewire_tests::setting::number;
 
 /// Schedules of one test run.
 const SCHEDULES: u64 = 1200;
@@ -73,9 +72,7 @@ fn schedules_are_linearizable() {
 #[test]
 #[ignore = "runs until it is stopped"]
 fn soak() {
-    let first = number("SIM_FIRST").unwrap_or_else(rand::random);
-    println!("from seed {first} on");
-    schedules::explore(first, number("SIM_SCHEDULES").unwrap_or(u64::MAX - first), check);
+    schedules::soak(check);
 }
 
 #[test]
