@@ -383,7 +383,7 @@ impl Beater {
             Verdict::Unknown => return Err("the server has swept this client".into()),
             Verdict::Stopping => tracing::debug!("the server is stopping"),
             Verdict::Alive => {
-                self.renew(&answer, received);
+                self.renew(shared, &answer, received);
                 shared.beat_answered();
             }
         }
@@ -401,13 +401,18 @@ impl Beater {
         Ok(())
     }
 
-    fn renew(&mut self, answer: &Answer, received: BootInstant) {
+    fn renew(&mut self, shared: &Shared, answer: &Answer, received: BootInstant) {
         if !self.has_answered {
             (self.has_answered, self.backoff) = (true, Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX));
         }
         let Some(at) = self.sent.iter().position(|(number, _)| *number == answer.number) else { return };
         let (_, sent) = self.sent[at];
         self.sent.drain(..=at);
+        let knows_map = shared.membership.as_ref().is_none_or(|of| of.map.epoch() >= answer.map_epoch);
+        if !knows_map && !self.attached.lease.valid_at(received) {
+            // The server's own lease may have run out meanwhile, and others have taken its shards without waiting for us.
+            return;
+        }
         let lease = Duration::from_millis(answer.lease_ms.min(LEASE_MS_MAX));
         self.attached.lease.renewed(sent, lease.min(self.attached.terms.lease));
         self.attached.clock.told(answer.clock_ms, answer.clock_error_ms, sent, received, self.attached.terms.lease);

@@ -4,6 +4,7 @@
 //! reign must not come true in another.
 
 use super::map::{Assignment, ClusterMap, MEMBERS_MAX, MapError, Member, MemberId, Reign, WEIGHT_MAX, check_name};
+use crate::id::Incarnation;
 use crate::key::SHARD_COUNT;
 
 /// A primary's change of one of its shards, or a former primary's word on its clients.
@@ -205,6 +206,15 @@ pub fn join(map: &ClusterMap, member: Member) -> Result<(ClusterMap, MemberId), 
     next.members.insert(id, member);
     next.check()?;
     Ok((next, id))
+}
+
+/// The map with a member in it again whose lease had run out, the life of it that it was; `None` when it is in it no more.
+/// Whatever the map still gives it is as it left it: others have taken nothing of that without a change of the map. A later
+/// epoch says that there was a time in which it did not live.
+#[must_use]
+pub fn come_back(map: &ClusterMap, id: MemberId, life: Option<Incarnation>) -> Option<ClusterMap> {
+    let is_in_it = life.is_some() && map.members.get(&id)?.incarnation == life;
+    is_in_it.then(|| ClusterMap { epoch: map.epoch + 1, ..map.clone() })
 }
 
 /// The map without a member that holds nothing; with it when it holds something, since the leader has to see to that

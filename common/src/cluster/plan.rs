@@ -3,7 +3,7 @@
 //! | what is found | what is done |
 //! | --- | --- |
 //! | a member is gone | it leaves every list; nobody waits for it; it leaves the map when nothing names it |
-//! | a primary is gone | a live in-sync backup becomes primary, reign + 1; with none, the shard begins empty, reign + 1, lost + 1 |
+//! | a primary is gone | a live in-sync backup becomes primary, reign + 1; with none, the shard begins empty, reign + 1, lost + 1, unless one of them is hoped for |
 //! | a shard has too few copies, or others than it should | the missing members are set to be filled, so many at a time |
 //! | another member should be primary | once that is in sync and nobody waits, it becomes *heir* |
 //! | all copies that should be there are, and more | the others leave |
@@ -30,13 +30,16 @@ impl Default for Pace {
 }
 
 /// The next map, or `None` when all is as it should be, or waits for a primary. `live` holds every member whose lease
-/// has not run out.
+/// has not run out, `hoped_for` those that may yet come back as they were: while no in-sync copy of a shard lives, and one
+/// is hoped for, nothing is done with it.
 #[must_use]
-pub fn plan(map: &ClusterMap, live: &BTreeSet<MemberId>, pace: Pace) -> Option<ClusterMap> {
+pub fn plan(map: &ClusterMap, live: &BTreeSet<MemberId>, hoped_for: &BTreeSet<MemberId>, pace: Pace) -> Option<ClusterMap> {
     let mut next = map.clone();
     let weights = eligible(map, live);
-    next.shards.iter_mut().for_each(|shard| bury(shard, live));
-    let wanted = place(&next.shards, &weights, map.replicas);
+    let left = left_alone(map, live, hoped_for);
+    next.shards.iter_mut().zip(&left).filter(|(_, left)| !**left).for_each(|(shard, _)| bury(shard, live));
+    let mut wanted = place(&next.shards, &weights, map.replicas);
+    wanted.iter_mut().zip(&left).filter(|(_, left)| **left).for_each(|(wanted, _)| wanted.clear());
     for (shard, wanted) in next.shards.iter_mut().zip(&wanted) {
         next.lost += u64::from(enthrone(shard, wanted, live));
     }
@@ -44,7 +47,7 @@ pub fn plan(map: &ClusterMap, live: &BTreeSet<MemberId>, pace: Pace) -> Option<C
     // Shards that lack copies come before those that merely move.
     for lacking in [true, false] {
         for (shard, wanted) in next.shards.iter_mut().zip(&wanted) {
-            if (shard.in_sync.len() < wanted.len()) == lacking {
+            if !wanted.is_empty() && (shard.in_sync.len() < wanted.len()) == lacking {
                 fill(shard, wanted, &mut budget);
             }
         }
@@ -66,7 +69,14 @@ pub fn plan(map: &ClusterMap, live: &BTreeSet<MemberId>, pace: Pace) -> Option<C
 #[must_use]
 pub fn is_settled(map: &ClusterMap, live: &BTreeSet<MemberId>) -> bool {
     let quiet = |s: &Assignment| s.syncing.is_empty() && s.heir.is_none() && s.waits_for.is_none();
-    map.shards.iter().all(quiet) && plan(map, live, Pace::default()).is_none()
+    map.shards.iter().all(quiet) && plan(map, live, &BTreeSet::new(), Pace::default()).is_none()
+}
+
+/// Shards that wait for a copy to come back.
+fn left_alone(map: &ClusterMap, live: &BTreeSet<MemberId>, hoped_for: &BTreeSet<MemberId>) -> Vec<bool> {
+    let is_left =
+        |s: &Assignment| s.in_sync.iter().any(|id| hoped_for.contains(id)) && !s.in_sync.iter().any(|id| live.contains(id));
+    map.shards.iter().map(is_left).collect()
 }
 
 /// Members that shards may go to, with their weights: not those that drain, nor an earlier life of a node that lives

@@ -2,11 +2,12 @@
 //! not at all. Whatever the order, no step loses what a living member has, and when things calm down every member has
 //! exactly its share.
 
-use super::change::{Change, ChangeError, NodeChange, apply, change_node, join, leave};
+use super::change::{Change, ChangeError, NodeChange, apply, change_node, come_back, join, leave};
 use super::placement::place;
 use super::plan::{Pace, is_settled, plan};
 use super::quota::quotas;
 use super::{Assignment, ClusterMap, Member, MemberId};
+use crate::id::Incarnation;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,15 +19,17 @@ struct World {
     map: ClusterMap,
     live: BTreeSet<MemberId>,
     pace: Pace,
+    /// Whether the dead are hoped for.
+    hopes: bool,
 }
 
 fn member(name: &str, weight: u32) -> Member {
-    Member { name: name.into(), address: "127.0.0.1:7400".into(), incarnation: None, weight, draining: false }
+    Member { name: name.into(), address: "127.0.0.1:7400".into(), incarnation: Some(Incarnation(5)), weight, draining: false }
 }
 
 impl World {
     fn new(replicas: u32, pace: Pace) -> Self {
-        Self { map: ClusterMap::new("demo".into(), 7, replicas), live: BTreeSet::new(), pace }
+        Self { map: ClusterMap::new("demo".into(), 7, replicas), live: BTreeSet::new(), pace, hopes: false }
     }
 
     fn settled(replicas: u32, weights: &[u32]) -> Self {
@@ -46,7 +49,8 @@ impl World {
     }
 
     fn plan(&mut self) -> bool {
-        let next = plan(&self.map, &self.live, self.pace);
+        let dead = self.map.members.keys().filter(|id| self.hopes && !self.live.contains(id)).copied().collect();
+        let next = plan(&self.map, &self.live, &dead, self.pace);
         let is_new = next.is_some();
         if let Some(next) = next {
             let whole = |s: &Assignment| s.in_sync.iter().filter(|id| self.live.contains(id)).count();
@@ -166,6 +170,7 @@ impl World {
 enum Step {
     Join { node: u8, weight: u32 },
     Die(usize),
+    ComeBack(usize),
     Drain(usize, bool),
     Plan,
     Answer(u32),
@@ -179,6 +184,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         2 => (0u8..6, prop_oneof![Just(100u32), 1u32..=1000]).prop_map(|(node, weight)| Step::Join { node, weight }),
         2 => any::<usize>().prop_map(Step::Die),
+        2 => any::<usize>().prop_map(Step::ComeBack),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(which, on)| Step::Drain(which, on)),
         8 => Just(Step::Plan),
         3 => (0u32..256).prop_map(Step::Answer),
@@ -200,6 +206,16 @@ fn take(world: &mut World, step: &Step) {
         Step::Join { node, weight } if living.len() < 8 => drop(world.join(&format!("node-{node}"), weight)),
         Step::Join { .. } => {}
         Step::Die(which) => drop(pick(&living, which).map(|id| world.live.remove(&id))),
+        Step::ComeBack(which) => {
+            let dead: Vec<MemberId> = world.map.members.keys().filter(|id| !living.contains(id)).copied().collect();
+            if living.len() < 8
+                && let Some(id) = pick(&dead, which)
+                && let Some(next) = come_back(&world.map, id, world.map.members[&id].incarnation)
+            {
+                world.live.insert(id);
+                world.step(next);
+            }
+        }
         Step::Drain(which, on) => {
             let Some(id) = pick(&living, which) else { return };
             let name = world.map.members[&id].name.clone();
@@ -242,9 +258,11 @@ proptest! {
         replicas in 1u32..=3,
         fills in 1u32..=16,
         hand_overs in 1u32..=16,
+        hopes in any::<bool>(),
         steps in steps(),
     ) {
         let mut world = World::new(replicas, Pace { fills, hand_overs });
+        world.hopes = hopes;
         for step in &steps {
             take(&mut world, step);
         }
@@ -254,6 +272,7 @@ proptest! {
         // Lives of one node that are over by now.
         let latest: BTreeMap<String, MemberId> = world.map.members.iter().filter(|(id, _)| world.live.contains(id)).map(|(&id, m)| (m.name.clone(), id)).collect();
         world.live = latest.into_values().collect();
+        world.hopes = false;
         world.settle();
         world.check_shares();
         prop_assert_eq!(world.map.members.keys().copied().collect::<BTreeSet<_>>(), world.live.clone());
@@ -312,6 +331,42 @@ fn the_last_copy_gone_is_counted() {
     world.settle();
     assert_eq!(world.map.lost, 128);
     assert!(world.map.shards.iter().all(|s| s.in_sync == [MemberId(2)]));
+}
+
+#[test]
+fn copies_that_may_come_back_are_waited_for() {
+    let mut world = World::settled(2, &[100; 3]);
+    let before = world.map.clone();
+    world.hopes = true;
+    world.live = BTreeSet::from([MemberId(3)]);
+    world.plan();
+    let of_others = |s: &Assignment| !s.in_sync.contains(&MemberId(3));
+    let (was, is) = (&before.shards, &world.map.shards);
+    assert!(was.iter().zip(is).filter(|(was, _)| of_others(was)).all(|(was, is)| was == is), "what nobody has is left alone");
+    assert!(is.iter().filter(|s| !of_others(s)).all(|s| s.primary() == Some(MemberId(3))), "the rest has a primary");
+    assert_eq!(world.map.members.len(), 3, "whoever is named stays");
+    // One of them comes back: what only it has goes on where it was.
+    world.live.insert(MemberId(1));
+    world.plan();
+    assert_eq!((world.map.lost, world.map.shards.iter().all(|s| s.primary() != Some(MemberId(2)))), (0, true));
+    world.settle();
+    assert_eq!(world.map.lost, 0);
+    // And without hope.
+    let mut world = World::settled(2, &[100; 3]);
+    world.live = BTreeSet::from([MemberId(3)]);
+    world.settle();
+    assert!(world.map.lost > 0);
+}
+
+#[test]
+fn a_member_comes_back_as_the_life_that_it_was_or_not_at_all() {
+    let life = Some(Incarnation(7));
+    let (map, id) = join(&ClusterMap::new("demo".into(), 7, 2), Member { incarnation: life, ..member("a", 100) }).unwrap();
+    let back = come_back(&map, id, life).unwrap();
+    assert_eq!((back.epoch, &back.members, &back.shards), (map.epoch + 1, &map.members, &map.shards));
+    assert_eq!(come_back(&map, id, Some(Incarnation(8))), None, "another life has nothing");
+    assert_eq!(come_back(&map, MemberId(9), life), None, "it was taken out");
+    assert_eq!(come_back(&map, id, None), None);
 }
 
 #[test]

@@ -36,6 +36,11 @@ pub trait Hands: Send + Sync {
     fn lease_left(&self) -> Option<Duration> {
         None
     }
+    /// Whether this server's own lease lasts, for whoever goes by the map of this epoch: one that was taken after another had
+    /// run out is none by an earlier map.
+    fn holds_lease(&self, _epoch: u32) -> bool {
+        true
+    }
     /// Which member of its cluster this server is; `None` when it runs alone. Asked after `lease_left`, it is whose lease
     /// that is, or a later one.
     fn member(&self) -> Option<MemberId> {

@@ -7,17 +7,20 @@
 //!   plan     while this server leads: the next step for the whole cluster
 //! ```
 //! The lease is counted from the sending of what renewed it. When the store does not answer, nothing changes but that
-//! the lease runs out; when the own key is gone, the server enters anew as another member, which has nothing.
+//! the lease runs out; when the own key is gone, the server comes back as the member that it was if that is still in
+//! the map, and else enters anew as another, which has nothing. So whoever leads lets no shard begin empty before its last
+//! copies have been gone for a lease.
 
 use super::store::{KeepError, MapStore, Revision, StoreError, SwapError};
 use super::view::{Event, NodeError, Standing, View};
 use super::wishes::Wishes;
 use crossbeam::channel::{Receiver, RecvTimeoutError};
 use sidewire_common::clock::{BootInstant, lease_margin};
-use sidewire_common::cluster::change::{join, leave};
+use sidewire_common::cluster::change::{come_back, join, leave};
 use sidewire_common::cluster::plan::{Pace, plan};
 use sidewire_common::cluster::{ClusterMap, Member, MemberId};
 use sidewire_common::host::{self, Thread};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,6 +122,7 @@ impl Membership {
             beat_at: BootInstant::now(),
             plan_at: BootInstant::now(),
             leads: false,
+            gone: BTreeMap::new(),
             refreshed: false,
             looked_around: false,
             store,
@@ -161,6 +165,8 @@ struct Turn {
     beat_at: BootInstant,
     plan_at: BootInstant,
     leads: bool,
+    /// Members of the map without a key, and since when this leader has known that.
+    gone: BTreeMap<MemberId, BootInstant>,
     /// Whether the map was looked for since something happened to it.
     refreshed: bool,
     /// The same for who lives and who leads.
@@ -220,17 +226,23 @@ impl Turn {
         true
     }
 
-    /// Takes a lease and a place in the map.
+    /// Takes a lease and a place in the map: the one that this server had, if the map still gives it that.
     fn enter(&mut self) -> Result<(), SwapError> {
         let mut last = SwapError::Conflict;
         for _ in 0..SWAP_TRIES {
             let Some((map, revision)) = self.store.load()? else { return Err(last) };
-            let (next, me) = join(&map, self.profile.member.clone())?;
+            let before = self.view.my_id();
+            let back = before.and_then(|me| Some((come_back(&map, me, self.profile.member.incarnation)?, me)));
+            let is_back = back.is_some();
+            let (next, me) = match back {
+                Some(back) => back,
+                None => join(&map, self.profile.member.clone())?,
+            };
             let sent = BootInstant::now();
             match self.store.enter(&next, revision, me, self.profile.lease) {
                 Ok((revision, lease)) => {
-                    tracing::info!(member = %me, cluster = next.name, ?lease, "entered the cluster");
-                    self.view.become_member(me);
+                    tracing::info!(member = %me, cluster = next.name, ?lease, is_back, "entered the cluster");
+                    self.view.become_member(me, next.epoch);
                     // The map first: a lease is granted to clients by it, never by the one of the member before.
                     self.take(next, revision);
                     self.hold(sent, lease);
@@ -263,11 +275,13 @@ impl Turn {
         (self.refreshed, self.looked_around) = (false, false);
     }
 
-    /// What this server holds belongs to a member that is gone: it begins empty as another.
+    /// What this server holds may belong to a member that is gone by now.
     fn enter_anew(&mut self) {
-        tracing::warn!("this server's lease in the cluster has run out; it enters anew and begins empty");
+        tracing::warn!("this server's lease in the cluster has run out; it enters anew");
         self.view.set_lease_until(BootInstant::from_nanos(0));
         self.wishes.forget();
+        // If it led, others may have led since.
+        self.leads = false;
         if let Err(error) = self.enter() {
             tracing::warn!(%error, "the cluster was not entered; trying again");
             self.beat_at = BootInstant::now().plus(self.lease / BEATS_PER_LEASE / RETRY_PART);
@@ -281,6 +295,7 @@ impl Turn {
                 let leads = leader.is_some() && leader == self.view.my_id();
                 if leads != self.leads {
                     tracing::info!(leads, "who plans for the cluster has changed");
+                    self.gone.clear();
                 }
                 self.leads = leads;
                 self.view.set_standing(Standing { live, leader });
@@ -349,7 +364,8 @@ impl Turn {
             Ok(live) => live,
             Err(error) => return tracing::warn!(%error, "it is not known who lives; nothing is planned"),
         };
-        let next = plan(&map, &live, Pace::default());
+        let hoped_for = self.hoped_for(&map, &live, now);
+        let next = plan(&map, &live, &hoped_for, Pace::default());
         let leader = self.view.my_id();
         self.view.set_standing(Standing { live, leader });
         let Some(next) = next else { return };
@@ -359,6 +375,16 @@ impl Turn {
             Err(SwapError::Conflict) => self.refreshed = false,
             Err(error) => tracing::warn!(%error, "a step was planned and not made"),
         }
+    }
+
+    /// Members that are gone, but not for a lease yet: each may come back with what it has.
+    fn hoped_for(&mut self, map: &ClusterMap, live: &BTreeSet<MemberId>, now: BootInstant) -> BTreeSet<MemberId> {
+        let is_gone = |id: &MemberId| map.members.contains_key(id) && !live.contains(id);
+        self.gone.retain(|id, _| is_gone(id));
+        for &id in map.members.keys().filter(|id| is_gone(id)) {
+            self.gone.entry(id).or_insert(now);
+        }
+        self.gone.iter().filter(|(_, since)| now.since(**since) < self.lease).map(|(&id, _)| id).collect()
     }
 
     /// The server answers nobody any more.

@@ -69,6 +69,8 @@ pub struct View {
     /// Nanoseconds of the boot clock.
     lease_until: AtomicU64,
     /// Epoch that clients must know before shards that were handed over may be written to; 0 = none.
+    /// Epoch of the map by which the lease was taken.
+    entered_epoch: AtomicU32,
     awaited_epoch: AtomicU32,
     is_static: bool,
     standing: Mutex<Standing>,
@@ -98,6 +100,7 @@ impl View {
             map: RwLock::new((Arc::new(map), revision)),
             me: AtomicU32::new(fixed.map_or(0, |id| id.0)),
             lease_until: AtomicU64::new(if fixed.is_some() { u64::MAX } else { 0 }),
+            entered_epoch: AtomicU32::new(0),
             awaited_epoch: AtomicU32::new(0),
             is_static: fixed.is_some(),
             standing: Mutex::new(Standing { live, leader: None }),
@@ -186,8 +189,9 @@ impl View {
         }
     }
 
-    /// This server is another member from now on.
-    pub(super) fn become_member(&self, me: MemberId) {
+    /// This server is this member from now on, by the map of `epoch`.
+    pub(super) fn become_member(&self, me: MemberId, epoch: u32) {
+        self.entered_epoch.store(epoch, Ordering::Release);
         self.me.store(me.0, Ordering::Release);
     }
 
@@ -214,6 +218,12 @@ impl Hands for View {
 
     fn lease_left(&self) -> Option<Duration> {
         (!self.is_static).then(|| self.lease_until().since(BootInstant::now()))
+    }
+
+    fn holds_lease(&self, epoch: u32) -> bool {
+        // The lease first: one that was taken by a later map than the caller's comes with the epoch of that.
+        let is_valid = self.is_static || !self.lease_until().since(BootInstant::now()).is_zero();
+        is_valid && epoch >= self.entered_epoch.load(Ordering::Acquire)
     }
 
     fn member(&self) -> Option<MemberId> {

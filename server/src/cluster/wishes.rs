@@ -134,6 +134,7 @@ mod tests {
     use sidewire_common::cluster::Member;
     use sidewire_common::cluster::change::join;
     use sidewire_common::cluster::plan::{Pace, plan};
+    use std::collections::BTreeSet;
 
     const ME: MemberId = MemberId(1);
 
@@ -144,7 +145,7 @@ mod tests {
             let member = Member { name: name.into(), address: "h:1".into(), incarnation: None, weight: 100, draining: false };
             map = join(&map, member).unwrap().0;
         }
-        let mut map = plan(&map, &map.members.keys().copied().collect(), Pace::default()).unwrap();
+        let mut map = plan(&map, &map.members.keys().copied().collect(), &BTreeSet::new(), Pace::default()).unwrap();
         for shard in &mut map.shards {
             let (MemberId(first), _) = (shard.in_sync[0], shard.syncing.clear());
             shard.in_sync.push(MemberId(3 - first));

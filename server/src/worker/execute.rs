@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 impl Worker {
     /// Begins a piece of work whose key is nobody else's now.
     pub(super) fn begin(&mut self, work: Work) {
-        if self.store.cluster().lease_left().is_some_and(|left| left.is_zero()) {
+        let epoch = self.replication.map.as_ref().map_or(0, |map| map.epoch);
+        if !self.store.cluster().holds_lease(epoch) {
             // Another server may have the shard by now; nobody would believe the ack.
             return self.finish(work, Unmet::plain(Outcome::Busy));
         }

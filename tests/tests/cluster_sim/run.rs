@@ -40,6 +40,8 @@ pub enum What {
     Pause { nanos: u64 },
     /// It reaches the map no more.
     CutOff { nanos: u64 },
+    /// Nobody reaches the map any more.
+    CutOffAll { nanos: u64 },
     /// It reaches another server no more.
     Cut { other: usize, nanos: u64 },
     /// One of its queue pairs fails.
@@ -65,11 +67,12 @@ impl Plan {
         let shape = Shape { servers, replicas: rng.random_range(2..=3), workers: rng.random_range(1..=2) };
         let faults = (0..rng.random_range(1..=3)).map(|_| {
             let lease = LEASE.as_nanos() as u64;
-            let what = match rng.random_range(0..10) {
+            let what = match rng.random_range(0..11) {
                 0..4 => What::Kill { after: rng.random_range(1..2 * lease) },
                 4..7 => What::Pause { nanos: rng.random_range(lease / 10..4 * lease) },
                 7 => What::CutOff { nanos: rng.random_range(lease / 2..4 * lease) },
                 8 => What::Cut { other: rng.random_range(1..servers), nanos: rng.random_range(MILLISECOND..2 * lease) },
+                9 => What::CutOffAll { nanos: rng.random_range(lease / 2..4 * lease) },
                 _ => What::Break,
             };
             (rng.random_range(0..servers), what, rng.random_range(0..60 * MILLISECOND))
@@ -264,11 +267,8 @@ impl Stage {
                 });
             }
             What::Pause { nanos } => world.pause(process, nanos),
-            What::CutOff { nanos } => {
-                self.line.etcd.cut(node, true);
-                let there = Arc::clone(self);
-                world.after(nanos, move |_| there.line.etcd.cut(node, false));
-            }
+            What::CutOff { nanos } => self.cut_off(world, node, nanos),
+            What::CutOffAll { nanos } => (0..self.plan.shape.servers).for_each(|node| self.cut_off(world, node, nanos)),
             What::Cut { other, nanos } => {
                 if let Some(other) = self.line.server((node + other) % self.plan.shape.servers) {
                     world.cut(process, other, nanos);
@@ -276,6 +276,12 @@ impl Stage {
             }
             What::Break => drop(world.break_one(process)),
         }
+    }
+
+    fn cut_off(self: &Arc<Self>, world: &World, node: usize, nanos: u64) {
+        self.line.etcd.cut(node, true);
+        let there = Arc::clone(self);
+        world.after(nanos, move |_| there.line.etcd.cut(node, false));
     }
 
     fn lost(&self) -> u64 {

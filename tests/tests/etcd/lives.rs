@@ -1,9 +1,9 @@
 //! Members come, die and come back.
 
-use crate::scene::{LEASE, is_whole, primaries, server, status, until};
+use crate::scene::{LEASE, PATIENCE, is_whole, primaries, server, status, until};
 use sidewire_tests::etcd::Etcd;
 use sidewire_tests::setting;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[test]
 fn three_servers_share_evenly_and_the_death_of_the_leader_moves_its_shards() {
@@ -67,4 +67,39 @@ fn a_server_that_slept_through_its_lease_comes_back_as_another_and_empty() {
     let back = until(&servers[1], "it has entered as another member", |s| s.member != before && is_whole(s, 2));
     assert_eq!(whole.map.unwrap().hash_seed, back.map.unwrap().hash_seed);
     assert_eq!(servers[1].info().keys, 0);
+}
+
+#[test]
+fn servers_whose_leases_ran_out_together_come_back_with_what_they_have() {
+    let etcd = Etcd::start();
+    let mut servers = [server(&etcd, "all", "a", 1), server(&etcd, "all", "b", 1)];
+    let before = until(&servers[0], "two members", |s| is_whole(s, 2)).map.unwrap();
+    let client = servers[0].client();
+    let keys: Vec<String> = (0..32).map(|n| format!("key {n}")).collect();
+    let session = client.session().unwrap();
+    for key in &keys {
+        session.put(key.as_bytes(), key.as_bytes()).unwrap();
+    }
+    servers.iter_mut().for_each(|server| server.pause());
+    std::thread::sleep(setting::patience(LEASE) * 3);
+    servers.iter_mut().for_each(|server| server.resume());
+    for server in &servers {
+        let end = Instant::now() + setting::patience(PATIENCE);
+        while !server.said().contains("lease in the cluster has run out") {
+            assert!(Instant::now() < end, "its lease did not run out:\n{}", server.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let after = until(&servers[0], "two members again", |s| is_whole(s, 2)).map.unwrap();
+    assert_eq!((after.lost, &after.members), (0, &before.members));
+    let end = Instant::now() + setting::patience(PATIENCE);
+    for key in &keys {
+        let value = loop {
+            match session.get(key.as_bytes()) {
+                Ok(value) => break value,
+                Err(error) => assert!(Instant::now() < end, "{key}: {error}"),
+            }
+        };
+        assert_eq!(value.as_deref(), Some(key.as_bytes()), "{key}");
+    }
 }
