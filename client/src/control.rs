@@ -101,6 +101,12 @@ pub(crate) struct Control {
     direct: Option<Arc<dyn crate::sim::Direct>>,
 }
 
+/// What a call ends with that had this long. In whole milliseconds: it may have been a little less than the caller gave.
+fn unanswered(limit: Duration) -> Status {
+    let limit = Duration::from_millis(limit.as_micros().div_ceil(1000) as u64);
+    Status::deadline_exceeded(format!("no answer within {limit:?}"))
+}
+
 impl Control {
     /// The server's address.
     pub fn address(&self) -> &Address {
@@ -145,7 +151,7 @@ impl Control {
         self.runtime.spawn(async move {
             let result = match tokio::time::timeout(limit, call).await {
                 Ok(result) => result,
-                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {limit:?}"))),
+                Err(_) => Err(unanswered(limit)),
             };
             // The caller always waits; it is gone only if its thread has died.
             let _ = told.send(result);
@@ -167,7 +173,7 @@ impl Control {
         self.runtime.spawn(async move {
             told(match tokio::time::timeout(limit, call).await {
                 Ok(answer) => answer.map(Response::into_inner).map_err(ControlError::from),
-                Err(_) => Err(Status::deadline_exceeded(format!("no answer within {limit:?}")).into()),
+                Err(_) => Err(unanswered(limit).into()),
             });
         });
     }
