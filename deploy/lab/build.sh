@@ -53,6 +53,7 @@ optional_tools=(
     ib_read_lat ib_write_lat ib_send_lat ib_atomic_lat
     ib_read_bw ib_write_bw ib_send_bw ib_atomic_bw
     tc ss strace
+    etcd # for tests of clusters
 )
 
 # The package that the distribution's kernel meta-package stands for.
@@ -252,7 +253,7 @@ else
 fi
 key=$({
     cat "${BASH_SOURCE[0]}" "$here/guest/init"
-    dpkg-query -W busybox-static iproute2 rdma-core ibverbs-providers ibverbs-utils perftest strace bash 2>/dev/null || true
+    dpkg-query -W busybox-static iproute2 rdma-core ibverbs-providers ibverbs-utils perftest strace bash etcd-server 2>/dev/null || true
 } | sha256sum | head -c 12)
 base=$cache/base-${kernel#linux-image-}-$key
 

@@ -20,6 +20,7 @@ use sidewire_proto::v1::session_server::Session as _;
 use sidewire_tests::schedules::ready;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tonic::{Request, Response, Status};
 
@@ -47,6 +48,8 @@ struct Up {
 #[derive(Clone, Default)]
 pub struct Line {
     up: Arc<Mutex<BTreeMap<String, Up>>>,
+    /// Times that clients asked for the map.
+    map_calls: Arc<AtomicU64>,
     pub etcd: Etcd,
 }
 
@@ -69,7 +72,7 @@ fn settings(workers: u32) -> Settings {
         lease: LEASE,
         spin: Duration::ZERO,
         pin: Pinning::Off,
-        clients_max: 64,
+        clients_max: 1024,
         hash_seed: None,
     }
 }
@@ -129,6 +132,11 @@ impl Line {
             drop((core, cluster));
             world.kill(process);
         }
+    }
+
+    /// Times that clients asked for the map.
+    pub fn map_calls(&self) -> u64 {
+        self.map_calls.load(Ordering::Relaxed)
     }
 
     /// A node's process, once it serves.
@@ -202,6 +210,7 @@ impl Direct for Line {
     }
 
     fn map(&self, server: &str, limit: Duration) -> Result<v1::ClusterMap, Status> {
+        self.map_calls.fetch_add(1, Ordering::Relaxed);
         self.cluster(server, limit, |service| ready(service.map(Request::new(v1::MapRequest {}))))
     }
 

@@ -28,8 +28,9 @@ struct State {
     leader: Option<MemberId>,
     cut: BTreeSet<usize>,
     nudges: BTreeMap<usize, Nudge>,
-    /// Epochs that were put, for figures.
+    /// Epochs that were put, and calls that came here, for figures.
     swaps: u64,
+    asks: u64,
 }
 
 /// The store.
@@ -66,6 +67,11 @@ impl Etcd {
         state.expire();
         let live = state.keys.keys().copied().collect();
         state.map.clone().map(|(map, _)| (map, live))
+    }
+
+    /// How many calls have come here.
+    pub fn asks(&self) -> u64 {
+        self.0.lock().asks
     }
 
     /// How often the map has changed.
@@ -107,6 +113,7 @@ impl Way {
         }
         let done = {
             let mut state = self.etcd.0.lock();
+            state.asks += 1;
             state.expire();
             deed(&mut state)
         };

@@ -13,6 +13,7 @@ mod cells;
 mod client;
 mod cluster;
 mod etcd;
+mod growth;
 #[allow(dead_code, reason = "schedules of one server use more of it")]
 #[path = "../sim/keys.rs"]
 mod keys;
@@ -44,6 +45,12 @@ fn schedules_are_linearizable() {
 #[ignore = "runs until it is stopped"]
 fn soak() {
     schedules::soak(check);
+}
+
+#[test]
+#[ignore = "a table, which takes minutes"]
+fn growth() {
+    growth::table();
 }
 
 #[test]
