@@ -1,7 +1,8 @@
 //! How long the driver may block on behalf of what is open.
 
 use super::Driver;
-use crate::in_flight::Sink;
+use crate::in_flight::{Op, Sink};
+use crate::slab::SlabKey;
 use sidewire_common::clock::BootInstant;
 use std::time::Duration;
 
@@ -24,22 +25,31 @@ impl Driver {
         }
     }
 
+    /// A call waits for this operation alone, or, with `None`, for whatever ends.
+    #[inline]
+    pub fn awaits(&mut self, name: Option<SlabKey>) {
+        self.awaited = name;
+    }
+
     /// How long an endpoint may take to be opened now: as long as every open operation has time. `None` when one has
-    /// had its time, or has ended: its caller waits for nothing else.
+    /// had its time, or what the caller waits for has ended. What else has ended does not matter: of a `multi_get` it
+    /// waits until those before it have, which may need the endpoint.
     pub fn may_block(&mut self) -> Option<Duration> {
         let now = BootInstant::now();
         self.start_clocks(now);
         self.deadlines_at = now;
         self.look_at_deadlines(now);
-        if !self.finished.is_empty() {
+        let has_ended = match self.awaited {
+            None => !self.finished.is_empty(),
+            Some(name) => self.ops.find(name).is_some_and(|op| op.result.is_some()),
+        };
+        if has_ended {
             return None;
         }
         let mut least = None;
         for name in self.ops.keys() {
-            let Some(op) = self.ops.find(name).filter(|op| op.sink != Sink::Nobody) else { continue };
-            if op.result.is_some() {
-                return None;
-            }
+            let is_open = |op: &&mut Op| op.sink != Sink::Nobody && op.result.is_none();
+            let Some(op) = self.ops.find(name).filter(is_open) else { continue };
             let left = op.deadline.saturating_sub(now.since(op.since.unwrap_or(now)));
             least = Some(least.unwrap_or(self.patience.unwrap_or(REOPEN_LIMIT)).min(left));
         }

@@ -240,6 +240,7 @@ impl Driver {
             map_epoch: 0,
             emigrants: VecDeque::new(),
             patience: None,
+            awaited: None,
             stats: shared.begin_stats(),
             attached,
             server,

@@ -99,6 +99,8 @@ pub(crate) struct Driver {
     emigrants: VecDeque<Emigrant>,
     /// Longest time for opening an endpoint, if others wait for the session too.
     patience: Option<Duration>,
+    /// What a call waits for; `None`: for whatever ends.
+    awaited: Option<SlabKey>,
     deadlines_at: BootInstant,
     completions: Vec<Completion>,
     stats: Arc<SessionStats>,

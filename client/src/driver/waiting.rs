@@ -26,6 +26,7 @@ impl Driver {
     /// Brings an operation to its end.
     #[inline]
     pub fn run(&mut self, name: SlabKey) -> Result<Done, Error> {
+        self.awaits(Some(name));
         self.turn();
         match self.take(name) {
             Some(result) => result,
@@ -34,6 +35,7 @@ impl Driver {
     }
 
     pub fn wait_for(&mut self, name: SlabKey) -> Result<Done, Error> {
+        self.awaits(Some(name));
         let mut spin = Spin::new(self.server.shared.spin);
         self.start_clocks(BootInstant::now());
         loop {
@@ -71,6 +73,7 @@ impl Driver {
 
     /// One wait on behalf of submitted operations: polls, spins for the set time, sleeps once, ends what is over.
     pub fn wait_some(&mut self) {
+        self.awaits(None);
         let mut spin = Spin::new(self.server.shared.spin);
         while !self.turn() && self.finished.is_empty() {
             let now = BootInstant::now();

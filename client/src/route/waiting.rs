@@ -24,6 +24,7 @@ impl Router {
     pub fn run(&mut self, ticket: Ticket) -> Result<Done, Error> {
         let is_alone = self.cluster.is_none();
         if let Some(driver) = self.driver_at(ticket.seat) {
+            driver.awaits(Some(ticket.name));
             driver.turn();
             match driver.take(ticket.name) {
                 Some(result) => return result,
@@ -34,7 +35,16 @@ impl Router {
         self.wait_for(ticket)
     }
 
+    /// A call waits for this operation, and for nothing else at any driver.
+    fn await_call(&mut self, ticket: Ticket) {
+        for (at, seat) in self.seats.iter_mut().enumerate() {
+            let name = if at as u32 == ticket.seat { ticket.name } else { SlabKey::NOBODY };
+            seat.iter_mut().for_each(|seat| seat.driver.awaits(Some(name)));
+        }
+    }
+
     fn wait_for(&mut self, mut ticket: Ticket) -> Result<Done, Error> {
+        self.await_call(ticket);
         let mut spin = Spin::new(self.client.spin);
         let now = BootInstant::now();
         self.drivers().for_each(|driver| driver.start_clocks(now));
@@ -43,6 +53,7 @@ impl Router {
                 spin.busy();
             }
             ticket = self.whereabouts(ticket);
+            self.await_call(ticket);
             if let Some(result) = self.take(ticket) {
                 return result;
             }
@@ -158,6 +169,7 @@ impl Router {
         {
             return driver.wait_some();
         }
+        self.drivers().for_each(|driver| driver.awaits(None));
         let mut spin = Spin::new(self.client.spin);
         while !self.turn() && !self.has_finished() {
             let now = BootInstant::now();
@@ -180,6 +192,7 @@ impl Router {
     /// Waits until no write that carries this fencing token is open, at most for `limit`. False when one still is.
     pub fn settle_writes_of(&mut self, token: u64, limit: Duration) -> bool {
         let started = BootInstant::now();
+        self.drivers().for_each(|driver| driver.awaits(Some(SlabKey::NOBODY)));
         let mut spin = Spin::new(self.client.spin);
         while self.carries(token) {
             if self.turn() {
