@@ -81,6 +81,11 @@ impl Servers {
         self.map().map_or(0, |map| map.lost)
     }
 
+    /// What each of them has logged.
+    pub fn said(&self) -> Vec<String> {
+        self.servers.iter().map(Server::said).collect()
+    }
+
     pub fn kill(&mut self, at: usize) {
         self.servers[at].kill();
     }

@@ -42,6 +42,9 @@ pub struct Account {
     explored: Result<usize, String>,
     lost: u64,
     stats: Vec<String>,
+    /// What the servers said.
+    said: Vec<String>,
+    folder: TempDir,
 }
 
 impl Story {
@@ -91,9 +94,6 @@ impl Story {
         calls.iter_mut().for_each(|call| (call.life, call.until) = (1, call.until.map(|_| 1)));
         let limits = Limits { expiry_band: nanos(setting::patience(EXPIRY_BAND)), ..Limits::default() };
         let explored = check_all(&split(&calls, &ended), &limits).map(|lives| lives.iter().map(|life| life.explored).sum());
-        if explored.is_err() {
-            eprintln!("the clients' histories are in {}", self.folder.keep().display());
-        }
         let events: Vec<Event> = calls.into_iter().map(|call| call.event).collect();
         let mut classes = BTreeMap::new();
         events.iter().for_each(|event| *classes.entry(event.ending()).or_default() += 1);
@@ -108,6 +108,8 @@ impl Story {
             explored,
             lost: self.servers.lost(),
             stats,
+            said: self.servers.said(),
+            folder: self.folder,
         }
     }
 }
@@ -136,14 +138,24 @@ fn longest_pause(events: &[Event], stalls: &[(u64, u64)]) -> (Duration, String) 
 }
 
 impl Account {
-    pub fn check(&self) {
-        let explored = self.explored.as_ref().unwrap_or_else(|wrong| panic!("{wrong}"));
+    pub fn check(self) {
+        let Err(wrong) = self.verdict() else { return };
+        for (at, said) in self.said.iter().enumerate() {
+            // What is wrong is told whether or not this can be written.
+            let _ = std::fs::write(self.folder.path().join(format!("server-{at}.log")), said);
+        }
+        panic!("{wrong}\nthe clients' histories and the servers' logs are in {}", self.folder.keep().display());
+    }
+
+    fn verdict(&self) -> Result<(), String> {
+        let explored = self.explored.as_ref().map_err(Clone::clone)?;
         println!("linearizable as one history; {explored} configurations");
-        assert_eq!(self.lost, 0, "shards that were begun anew");
+        let must = |holds: bool, wrong: String| if holds { Ok(()) } else { Err(wrong) };
+        must(self.lost == 0, format!("{} shards were begun anew", self.lost))?;
         let most = lease() + PAUSE_BEYOND_LEASE + setting::patience(SLACK);
-        assert!(self.pause.0 <= most, "{} was without an answer for {:?}", self.pause.1, self.pause.0);
-        assert!(self.longest <= deadline() + deadline() / 10, "a call took {:?}", self.longest);
-        assert!(self.calls > 1000, "{} calls only", self.calls);
+        must(self.pause.0 <= most, format!("{} was without an answer for {:?}", self.pause.1, self.pause.0))?;
+        must(self.longest <= deadline() + deadline() / 10, format!("a call took {:?}", self.longest))?;
+        must(self.calls > 1000, format!("{} calls only", self.calls))
     }
 }
 
