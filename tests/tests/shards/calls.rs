@@ -48,6 +48,20 @@ fn keys_spread_and_come_back_from_where_they_went() {
     }
 }
 
+/// What has ended waits for what comes before it, which needs a server that nothing was opened to yet.
+#[test]
+fn a_first_multi_get_reaches_all_servers() {
+    let scene = Scene::new();
+    let keys: Vec<_> = [2, 1, 0, 2].map(|owner| scene.key_of(owner, "first")).into();
+    for _ in 0..20 {
+        let client = scene.client();
+        let session = client.session().unwrap();
+        for value in session.multi_get(&keys) {
+            assert!(value.unwrap().is_none());
+        }
+    }
+}
+
 #[test]
 fn each_call_at_each_server() {
     let scene = Scene::new();
