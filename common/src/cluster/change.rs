@@ -34,6 +34,8 @@ pub enum Change {
         shard: u32,
         /// The primary's reign, which ends.
         reign: Reign,
+        /// The heir that has everything; another may be named by now.
+        to: MemberId,
     },
     /// A promoted primary found that a backup has more than itself: that one is to be primary.
     Cede {
@@ -109,7 +111,7 @@ pub fn apply(map: &ClusterMap, by: MemberId, change: &Change) -> Result<Option<C
     match *change {
         Change::InSync { shard, reign, member } => in_sync(own(&mut next, shard, reign, by)?, shard, member)?,
         Change::Drop { shard, reign, member } => drop_backup(own(&mut next, shard, reign, by)?, shard, member)?,
-        Change::HandedOver { shard, reign } => hand_over(own(&mut next, shard, reign, by)?, shard, by)?,
+        Change::HandedOver { shard, reign, to } => hand_over(own(&mut next, shard, reign, by)?, shard, by, to)?,
         Change::Cede { shard, reign, to } => cede(own(&mut next, shard, reign, by)?, shard, to)?,
         Change::ClientsKnow { ref shards } => {
             for &(shard, reign) in shards {
@@ -164,8 +166,11 @@ fn drop_backup(assignment: &mut Assignment, shard: u32, member: MemberId) -> Res
     Ok(())
 }
 
-fn hand_over(assignment: &mut Assignment, shard: u32, by: MemberId) -> Result<(), ChangeError> {
+fn hand_over(assignment: &mut Assignment, shard: u32, by: MemberId, to: MemberId) -> Result<(), ChangeError> {
     let heir = assignment.heir.ok_or(ChangeError::NoHeir(shard))?;
+    if heir != to {
+        return Err(ChangeError::Part { shard, member: to, expected: "the heir" });
+    }
     if let Some(former) = assignment.waits_for {
         return Err(ChangeError::Waits { shard, former });
     }

@@ -91,8 +91,8 @@ impl World {
                 self.change(primary, &Change::InSync { shard, reign: now.reign, member });
             }
         }
-        if now.heir.is_some() {
-            self.change(primary, &Change::HandedOver { shard, reign: now.reign });
+        if let Some(to) = now.heir {
+            self.change(primary, &Change::HandedOver { shard, reign: now.reign, to });
         }
     }
 
@@ -414,7 +414,7 @@ fn a_change_of_another_time_is_refused_by_name() {
     assert_eq!(refused(primary, drop(0, 2, backup)), ChangeError::Reign { shard: 0, now: 1, given: 2 });
     assert_eq!(refused(backup, drop(0, 1, backup)), ChangeError::NotPrimary { shard: 0, by: backup, primary: Some(primary) });
     assert_eq!(refused(primary, drop(0, 1, primary)), ChangeError::Part { shard: 0, member: primary, expected: "a backup" });
-    assert_eq!(refused(primary, Change::HandedOver { shard: 0, reign: 1 }), ChangeError::NoHeir(0));
+    assert_eq!(refused(primary, Change::HandedOver { shard: 0, reign: 1, to: backup }), ChangeError::NoHeir(0));
     let stranger = MemberId(9);
     let in_sync = Change::InSync { shard: 0, reign: 1, member: stranger };
     assert_eq!(refused(primary, in_sync), ChangeError::Part { shard: 0, member: stranger, expected: "being filled" });
@@ -423,7 +423,12 @@ fn a_change_of_another_time_is_refused_by_name() {
     let waits = ChangeError::Waits { shard: 0, former: backup };
     assert_eq!(apply(&waiting, primary, &drop(0, 1, backup)), Err(waits.clone()));
     waiting.shards[0].heir = Some(backup);
-    assert_eq!(apply(&waiting, primary, &Change::HandedOver { shard: 0, reign: 1 }), Err(waits));
+    assert_eq!(apply(&waiting, primary, &Change::HandedOver { shard: 0, reign: 1, to: backup }), Err(waits));
+    let to_another = Change::HandedOver { shard: 0, reign: 1, to: stranger };
+    assert_eq!(
+        apply(&waiting, primary, &to_another),
+        Err(ChangeError::Part { shard: 0, member: stranger, expected: "the heir" })
+    );
     assert_eq!(apply(map, primary, &Change::InSync { shard: 0, reign: 1, member: backup }), Ok(None));
     assert!(change_node(map, "nobody", NodeChange::Draining(true)).is_err());
     assert!(change_node(map, "node-0", NodeChange::Weight(0)).is_err());

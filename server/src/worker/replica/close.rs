@@ -33,7 +33,11 @@ pub(in super::super) enum Step {
 impl Worker {
     /// The map names an heir.
     pub(super) fn begin_close(&mut self, shard: u32) {
-        tracing::info!(shard, "closes for its heir");
+        let heir = self.replication.heir(shard);
+        tracing::info!(shard, ?heir, "closes for its heir");
+        if let Some(primary) = self.replication.primary(shard) {
+            primary.closes_for = heir;
+        }
         self.enter(shard, Phase::Closing(Step::Ending));
     }
 
@@ -78,7 +82,7 @@ impl Worker {
             self.store.raise_token_floor(LockWord::from_raw(word).token());
             return;
         }
-        if let Some(heir) = self.replication.heir(shard) {
+        if let Some(heir) = self.replication.primary(shard).and_then(|primary| primary.closes_for) {
             let count = match counter_cell::classify(word) {
                 counter_cell::CounterState::Frozen => counter_cell::thawed(word),
                 counter_cell::CounterState::Counted(count) | counter_cell::CounterState::OutOfRange(count) => count,
@@ -97,7 +101,8 @@ impl Worker {
     }
 
     fn ask_heir(&mut self, shard: u32) -> bool {
-        let (Some(heir), Some(reign)) = (self.replication.heir(shard), self.replication.reign(shard)) else { return false };
+        let Some(primary) = self.replication.primary(shard) else { return false };
+        let (Some(heir), reign) = (primary.closes_for, primary.reign) else { return false };
         self.enter(shard, Phase::Closing(Step::Asked));
         self.tell(heir, Message::Plain(Entry::new(What::Ask, shard, reign)));
         true
@@ -105,12 +110,11 @@ impl Worker {
 
     /// A follower has answered the last question: if it is the heir, the shard is its own.
     pub(super) fn heir_has_all(&mut self, shard: u32, member: MemberId) {
-        let heir = self.replication.heir(shard);
         let Some(primary) = self.replication.primary(shard) else { return };
-        if heir == Some(member) && primary.phase == Phase::Closing(Step::Asked) {
+        if primary.closes_for == Some(member) && primary.phase == Phase::Closing(Step::Asked) {
             let reign = primary.reign;
             primary.phase = Phase::Closing(Step::Done);
-            self.store.cluster().wish(Wanted::HandedOver { shard, reign });
+            self.store.cluster().wish(Wanted::HandedOver { shard, reign, to: member });
         }
     }
 }

@@ -25,7 +25,8 @@ impl Worker {
         shard.copy.fence = shard.copy.fence.max(assignment.reign);
         let follower = |member| (member, Follower { in_map: true, position: None, join: Join::Asked });
         let followers: BTreeMap<MemberId, Follower> = backups.iter().copied().map(follower).collect();
-        shard.role = super::Role::Primary(Primary { reign: assignment.reign, phase, followers, fills: BTreeMap::new() });
+        shard.role =
+            super::Role::Primary(Primary { closes_for: None, reign: assignment.reign, phase, followers, fills: BTreeMap::new() });
         tracing::info!(shard = number, reign = assignment.reign, ?phase, backups = backups.len(), "begins to reign");
         for member in backups {
             self.tell(member, Message::Plain(Entry::new(What::Ask, number, assignment.reign)));

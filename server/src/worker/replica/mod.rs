@@ -118,6 +118,8 @@ pub(super) struct Follower {
 /// A primary's state.
 #[derive(Debug)]
 pub(super) struct Primary {
+    /// The heir that a closing is for.
+    pub closes_for: Option<MemberId>,
     reign: Reign,
     phase: Phase,
     followers: BTreeMap<MemberId, Follower>,

@@ -114,7 +114,7 @@ impl Worker {
                 primary.fills.entry(member).or_insert(Fill::New);
             }
         }
-        let phase = primary.phase;
+        let (phase, closes_for) = (primary.phase, primary.closes_for);
         for member in gone {
             tracing::info!(shard = number, member = %member, "a copy has left");
             self.forget_messages(number, member);
@@ -125,6 +125,8 @@ impl Worker {
         match (phase, assignment.heir) {
             (Phase::Open, Some(_)) => self.begin_close(number),
             (Phase::Closing(_), None) => self.reopen(number, phase),
+            // What was told to the one before is told to this one, who is asked in its turn.
+            (Phase::Closing(_), heir) if heir != closes_for => self.begin_close(number),
             _ => self.try_to_open(number),
         }
     }
