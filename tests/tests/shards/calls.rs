@@ -2,6 +2,7 @@
 
 use super::scene::Scene;
 use sidewire::{Error, Fleet, Kind, Operation, Outcome, Unmet, Write, WriteOptions};
+use sidewire_tests::setting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ fn each_call_at_each_server() {
         assert!(session.create_sequence(&key("sequence"), 100).unwrap());
         assert_eq!((session.next(&key("sequence")).unwrap(), session.next(&key("sequence")).unwrap()), (100, 101));
         assert!(matches!(session.next(&key("counter")), Err(Error::WrongKind { .. })));
-        let guard = session.lock(&key("lock"), Duration::from_secs(4)).unwrap();
+        let guard = session.lock(&key("lock"), setting::patience(Duration::from_secs(4))).unwrap();
         assert!(guard.is_held() && session.try_lock(&key("lock")).unwrap().is_none());
         session.put_with(&key("guarded"), b"1", &WriteOptions::new().fence(&guard)).unwrap();
         let token = guard.token();
@@ -151,7 +152,7 @@ fn the_asynchronous_handle_reaches_all_servers() {
         }
         for owner in 0..3 {
             let key = scene.key_of(owner, "asynclock");
-            let guard = handle.lock(&key, Duration::from_secs(4)).await.unwrap();
+            let guard = handle.lock(&key, setting::patience(Duration::from_secs(4))).await.unwrap();
             assert!(guard.is_held() && handle.try_lock(&key).await.unwrap().is_none());
             guard.unlock().await.unwrap();
         }
