@@ -30,7 +30,8 @@ fn a_server_that_is_gone_takes_its_own_keys_along_and_no_others() {
         let started = Instant::now();
         for (key, value) in keys.iter().zip(session.multi_get(&keys)) {
             match value {
-                Ok(value) if scene.owner(key) != 1 => assert_eq!(value.as_deref(), Some(&key[..])),
+                // A dead server's memory may be read for as long as the lease lasts: nobody has taken its place.
+                Ok(value) if scene.owner(key) != 1 || round == 0 => assert_eq!(value.as_deref(), Some(&key[..])),
                 Err(error) if scene.owner(key) == 1 => assert!(is_typed(&error), "{error}"),
                 other => panic!("round {round}, a key of server {}: {other:?}", scene.owner(key)),
             }
