@@ -74,11 +74,14 @@ pub fn soak<F: Figures>(check: impl Fn(u64) -> F + Sync) {
     explore(first, number("SIM_SCHEDULES").unwrap_or(u64::MAX - first), check);
 }
 
-/// Runs each of the first `count` schedules twice, or the one that `SEED` names.
+/// Runs each of the first `count` schedules twice, or the one that `SEED` names; `SIM_LOG` shows all that is logged.
 ///
 /// # Panics
 /// When one fails, or two runs of one are not the same.
 pub fn replay<P: Display, F: Figures>(count: u64, plan: impl Fn(u64) -> P, run: impl Fn(&P) -> Result<F, String>) {
+    if std::env::var_os("SIM_LOG").is_some() {
+        tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).with_test_writer().init();
+    }
     for plan in number("SEED").map_or(1..=count, |seed| seed..=seed).map(plan) {
         println!("{plan}");
         let once = || attempt(|| run(&plan)).unwrap_or_else(|error| panic!("{plan}{error}"));

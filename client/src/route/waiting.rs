@@ -44,16 +44,15 @@ impl Router {
     }
 
     fn wait_for(&mut self, mut ticket: Ticket) -> Result<Done, Error> {
-        self.await_call(ticket);
         let mut spin = Spin::new(self.client.spin);
         let now = BootInstant::now();
         self.drivers().for_each(|driver| driver.start_clocks(now));
         loop {
+            self.await_call(ticket);
             if self.turn() {
                 spin.busy();
             }
             ticket = self.whereabouts(ticket);
-            self.await_call(ticket);
             if let Some(result) = self.take(ticket) {
                 return result;
             }

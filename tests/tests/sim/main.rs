@@ -77,8 +77,5 @@ fn soak() {
 
 #[test]
 fn replay() {
-    if std::env::var_os("SIM_LOG").is_some() {
-        tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).with_test_writer().init();
-    }
     schedules::replay(REPLAYED, Plan::of, run);
 }
