@@ -47,6 +47,7 @@
 //! | 10 an acked write is there after any fault | `cluster_sim` | the fault as it was before it was mended: a server that entered anew is read as the member that it was (seeds 83, 99, 126, 144: *nothing there*); a seat is given to another driver while a call looks there for its operation (seed 79: another key's value); *not yet*: the rules of replication themselves, one by one |
 //! | 10 nothing begins anew while a copy lives | `cluster_sim`, `etcd` | as before: a session spins on an idle driver (seed 3); servers whose leases ran out together enter as others (seed 22) |
 //! | 11 a shard serves again, and a call reaches it | `cluster_sim`, `shards`, `etcd` | as before: an heir that is named late is not asked (seed 28); what has ended keeps an endpoint from being opened (`shards`); a lease that a new stream does not find is waited for (`etcd`) |
+//! | 8 a guard that says it holds does | `failover`, `cluster_sim`, `replicas` | as before: a hand-over in vain gives locks new cells in the same reign (seen by 20 rounds of `failover`; with *Waver* as the only fault seeds 25 and 55) |
 //! | the order of an update | `sim` | *not yet* within 3,600 schedules: slot before state |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
 

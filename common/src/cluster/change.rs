@@ -46,6 +46,14 @@ pub enum Change {
         /// The backup with the longer log.
         to: MemberId,
     },
+    /// The heir that the primary has closed the shard for is named no more: it reigns anew, since what clients held in this
+    /// reign was taken from them.
+    BeginAgain {
+        /// The shard.
+        shard: u32,
+        /// The primary's reign, which ends.
+        reign: Reign,
+    },
     /// All clients of a former primary know of the hand-overs that ended in these reigns.
     ClientsKnow {
         /// Shards, each with the reign in which it waits.
@@ -112,6 +120,7 @@ pub fn apply(map: &ClusterMap, by: MemberId, change: &Change) -> Result<Option<C
         Change::InSync { shard, reign, member } => in_sync(own(&mut next, shard, reign, by)?, shard, member)?,
         Change::Drop { shard, reign, member } => drop_backup(own(&mut next, shard, reign, by)?, shard, member)?,
         Change::HandedOver { shard, reign, to } => hand_over(own(&mut next, shard, reign, by)?, shard, by, to)?,
+        Change::BeginAgain { shard, reign } => begin_again(own(&mut next, shard, reign, by)?, shard, by)?,
         Change::Cede { shard, reign, to } => cede(own(&mut next, shard, reign, by)?, shard, to)?,
         Change::ClientsKnow { ref shards } => {
             for &(shard, reign) in shards {
@@ -179,6 +188,15 @@ fn hand_over(assignment: &mut Assignment, shard: u32, by: MemberId, to: MemberId
     Ok(())
 }
 
+fn begin_again(assignment: &mut Assignment, shard: u32, by: MemberId) -> Result<(), ChangeError> {
+    if let Some(former) = assignment.waits_for {
+        return Err(ChangeError::Waits { shard, former });
+    }
+    assignment.reign += 1;
+    assignment.waits_for = Some(by);
+    Ok(())
+}
+
 fn cede(assignment: &mut Assignment, shard: u32, to: MemberId) -> Result<(), ChangeError> {
     if !assignment.backups().contains(&to) {
         return Err(ChangeError::Part { shard, member: to, expected: "an in-sync backup" });
@@ -193,7 +211,6 @@ fn enthrone(assignment: &mut Assignment, next: MemberId) {
     assignment.in_sync.insert(0, next);
     assignment.reign += 1;
     assignment.heir = None;
-    assignment.waits_for = assignment.waits_for.filter(|former| *former != next);
 }
 
 /// The map with a member more, and its id.

@@ -50,10 +50,10 @@ pub struct Member {
 /// | `in_sync[1..]` | backups that have every acked write |
 /// | `syncing` | backups that are being filled; nothing waits for them |
 /// | `heir` | the in-sync backup to which the primary is to hand the shard over |
-/// | `waits_for` | a former primary whose clients may still read there: until this is cleared the primary acks nothing |
+/// | `waits_for` | who was primary in the reign before, and whose clients may not know of this one: until this is cleared the primary acks nothing. It may be the primary itself |
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Assignment {
-    /// How often the primary has changed.
+    /// How often the primary has changed or begun again.
     pub reign: Reign,
     /// The primary first. Empty only in a cluster that has no server.
     pub in_sync: Vec<MemberId>,
@@ -219,9 +219,9 @@ impl ClusterMap {
             refuse("shard.heir", heir, "an in-sync backup")?;
         }
         if let Some(former) = shard.waits_for
-            && (shard.primary() == Some(former) || !self.members.contains_key(&former))
+            && !self.members.contains_key(&former)
         {
-            refuse("shard.waits_for", former, "a member other than the primary")?;
+            refuse("shard.waits_for", former, "a member of the map")?;
         }
         Ok(())
     }
@@ -268,6 +268,6 @@ mod tests {
         assert_eq!(refused(|m| m.shards[0].syncing.push(MemberId(9))), "shard.holder");
         assert_eq!(refused(|m| m.shards[0].reign = 0), "shard.reign");
         assert_eq!(refused(|m| m.shards[0].heir = Some(MemberId(1))), "shard.heir");
-        assert_eq!(refused(|m| m.shards[0].waits_for = Some(MemberId(1))), "shard.waits_for");
+        assert_eq!(refused(|m| m.shards[0].waits_for = Some(MemberId(9))), "shard.waits_for");
     }
 }

@@ -119,7 +119,6 @@ fn enthrone(shard: &mut Assignment, wanted: &[MemberId], live: &BTreeSet<MemberI
     }
     shard.reign += 1;
     shard.heir = None;
-    shard.waits_for = shard.waits_for.filter(|id| *id != shard.in_sync[0]);
     is_lost
 }
 

@@ -147,6 +147,39 @@ fn a_shard_is_handed_over() {
     cluster.stop();
 }
 
+/// A hand-over whose heir is lost begins another reign: holders of locks were told that this one was theirs.
+#[test]
+fn a_hand_over_in_vain_ends_the_reign() {
+    let cluster = Cluster::start(&[1, 1], 1);
+    let mut client = cluster.client(1);
+    put_soon(&mut client, b"{lock}", b"");
+    assert_eq!(client.create(Kind::Lock, b"lock").outcome, Outcome::Done);
+    assert_eq!(client.create(Kind::Counter, b"{lock}count").outcome, Outcome::Done);
+    cluster.fill(2);
+    let before = LockWord::from_raw(cluster.content(1)[&b"lock"[..]].cell);
+    let of_lock = KeyHash::of(b"lock", crate::board::SEED).shard() as usize;
+    let reign = cluster.board.map().shards[of_lock].reign;
+    // The heir never says that it has everything.
+    cluster.board.cut(2, true);
+    cluster.board.break_links(2);
+    cluster.assign(|shard| shard.heir = Some(MemberId(2)));
+    cluster.until("another reign", |map| {
+        let shard = &map.shards[of_lock];
+        (shard.reign, shard.primary(), shard.heir) == (reign + 1, Some(MemberId(1)), None)
+    });
+    let busy = client.put(b"{lock}", b"1", Condition::None).outcome;
+    assert_eq!(busy, Outcome::Busy, "clients do not know yet that their guards are over");
+    cluster.assign(|shard| shard.waits_for = None);
+    put_soon(&mut client, b"{lock}", b"1");
+    let content = cluster.content(1);
+    let after = LockWord::from_raw(content[&b"lock"[..]].cell);
+    assert_eq!(after.state(), LockState::Free);
+    assert!(after.token() > before.token(), "{after:?} after {before:?}");
+    let request = Request { argument: 1, ..Request::new(Operation::Add, client.next()) };
+    assert_eq!(client.ask(request, b"{lock}count", b"").outcome, Outcome::Done);
+    cluster.stop();
+}
+
 /// Of several copies the one with the longest log reigns, and the others learn what they lack.
 #[test]
 fn the_longest_log_reigns() {

@@ -32,6 +32,11 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 /// What clients are told.
 pub const ADDRESS: &str = "10.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400";
 
+/// What operators call a node.
+pub fn node_name(node: usize) -> String {
+    format!("n{node}")
+}
+
 /// A server's address.
 pub fn address(node: usize) -> String {
     format!("10.0.0.{}:7400", node + 1)
@@ -99,7 +104,7 @@ impl Line {
         world.set_quiet(process, true);
         world.spawn(process, "boot", move || {
             let member =
-                Member { name: format!("n{node}"), address: address(node), incarnation: None, weight: 100, draining: false };
+                Member { name: node_name(node), address: address(node), incarnation: None, weight: 100, draining: false };
             let profile = Profile { member, lease: LEASE };
             let way = line.etcd.way(node);
             let running = loop {

@@ -3,6 +3,7 @@
 
 use kv_server::cluster::store::{KeepError, MapStore, Revision, StoreError, SwapError};
 use parking_lot::Mutex;
+use sidewire_common::cluster::change::{NodeChange, change_node};
 use sidewire_common::cluster::{ClusterMap, MemberId};
 use sidewire_common::fabric::sim::time;
 use sidewire_common::host;
@@ -59,6 +60,26 @@ impl Etcd {
         } else {
             state.cut.remove(&node);
         }
+    }
+
+    /// What an operator changes, by way of some server.
+    pub fn drain(&self, node: &str, draining: bool) {
+        let mut state = self.0.lock();
+        let Some((map, _)) = state.map.clone() else { return };
+        if let Ok(Some(next)) = change_node(&map, node, NodeChange::Draining(draining)) {
+            state.put(&next);
+        }
+    }
+
+    /// What a leader wished that knew another state of things: every shard is to go to its first backup.
+    pub fn name_heirs(&self) {
+        let mut state = self.0.lock();
+        let Some((mut map, _)) = state.map.clone() else { return };
+        for shard in map.shards.iter_mut().filter(|s| s.waits_for.is_none()) {
+            shard.heir = shard.heir.or(shard.backups().first().copied());
+        }
+        map.epoch += 1;
+        state.put(&map);
     }
 
     /// The map and who lives.

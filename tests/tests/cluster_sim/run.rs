@@ -1,7 +1,7 @@
 //! One schedule, from its seed to a verdict.
 
 use crate::client::{Book, Habits, Worker, attach};
-use crate::cluster::{LEASE, Line, Shape};
+use crate::cluster::{LEASE, Line, Shape, node_name};
 use crate::keys::Keys;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use sidewire_common::cluster::plan::is_settled;
 use sidewire_common::fabric::sim::World;
 use sidewire_common::key::KeyHash;
-use sidewire_tests::history::lives::{Lived, check_all, split};
-use sidewire_tests::history::{Call, Event, Limits, Outcome};
+use sidewire_tests::history::lives::{check_all, split};
+use sidewire_tests::history::{Call, Limits};
 use sidewire_tests::schedules;
 use std::collections::HashMap;
 use std::fmt;
@@ -46,7 +46,14 @@ pub enum What {
     Cut { other: usize, nanos: u64 },
     /// One of its queue pairs fails.
     Break,
+    /// An operator drains it, and thinks better of it.
+    Drain { nanos: u64 },
+    /// Again and again a leader names an heir for every shard, and the next one none.
+    Waver { pause: u64 },
 }
+
+/// How often in one fault.
+const WAVERS: u64 = 60;
 
 /// A schedule.
 #[derive(Clone, Debug)]
@@ -67,13 +74,15 @@ impl Plan {
         let shape = Shape { servers, replicas: rng.random_range(2..=3), workers: rng.random_range(1..=2) };
         let faults = (0..rng.random_range(1..=3)).map(|_| {
             let lease = LEASE.as_nanos() as u64;
-            let what = match rng.random_range(0..11) {
+            let what = match rng.random_range(0..14) {
                 0..4 => What::Kill { after: rng.random_range(1..2 * lease) },
                 4..7 => What::Pause { nanos: rng.random_range(lease / 10..4 * lease) },
                 7 => What::CutOff { nanos: rng.random_range(lease / 2..4 * lease) },
                 8 => What::Cut { other: rng.random_range(1..servers), nanos: rng.random_range(MILLISECOND..2 * lease) },
                 9 => What::CutOffAll { nanos: rng.random_range(lease / 2..4 * lease) },
-                _ => What::Break,
+                10 => What::Break,
+                11 => What::Drain { nanos: rng.random_range(0..lease) },
+                _ => What::Waver { pause: rng.random_range(3 * MILLISECOND..10 * MILLISECOND) },
             };
             (rng.random_range(0..servers), what, rng.random_range(0..60 * MILLISECOND))
         });
@@ -168,28 +177,6 @@ pub fn run(plan: &Plan) -> Result<Figures, String> {
     stage.check(events, fingerprint, millis).map_err(|error| format!("{error}\nof shard {:?}", shard()))
 }
 
-/// A lock whose shard has another primary is lost to its holder, who hears of it when it gives it back.
-fn lost_with_their_shard(calls: &[Lived]) -> Vec<Lived> {
-    let fenced = calls.iter().filter(|call| call.event.outcome == Outcome::Fenced);
-    let lost = fenced.filter_map(|call| {
-        let Call::Unlock { key, token } = &call.event.call else { return None };
-        let locked = |other: &&Lived| {
-            let same = matches!(&other.event.call, Call::TryLock { key: of } if of == key);
-            same && other.event.client == call.event.client && other.event.outcome == (Outcome::Locked { token: *token })
-        };
-        let since = calls.iter().find(locked)?.event.invoked;
-        let event = Event {
-            client: call.event.client,
-            invoked: since,
-            returned: None,
-            call: Call::Lost { key: key.clone(), token: *token },
-            outcome: Outcome::Noted,
-        };
-        Some(Lived { event, life: 1, until: None })
-    });
-    lost.collect()
-}
-
 impl Stage {
     /// Every shard has its copies, and every node serves.
     fn is_whole(&self) -> bool {
@@ -216,6 +203,7 @@ impl Stage {
             let there = Arc::clone(self);
             move || {
                 let mut worker = Worker::new(client, number, Arc::clone(&there.book), Arc::clone(&there.keys), rng);
+                worker.asks_guards = true;
                 // Until all faults have happened and the last has been lived through, in bursts.
                 for _ in 0..BURSTS_MAX {
                     let over = *there.struck.lock() >= there.plan.faults.len() && there.is_whole();
@@ -275,6 +263,17 @@ impl Stage {
                 }
             }
             What::Break => drop(world.break_one(process)),
+            What::Waver { pause } => {
+                for time in 0..WAVERS {
+                    let etcd = self.line.etcd.clone();
+                    world.after(time * pause, move |_| etcd.name_heirs());
+                }
+            }
+            What::Drain { nanos } => {
+                self.line.etcd.drain(&node_name(node), true);
+                let there = Arc::clone(self);
+                world.after(nanos, move |_| there.line.etcd.drain(&node_name(node), false));
+            }
         }
     }
 
@@ -298,7 +297,6 @@ impl Stage {
             book.absurd.clone().map_or(Ok(()), Err)?;
             book.calls.clone()
         };
-        calls.extend(lost_with_their_shard(&calls));
         // One history: nothing ends with one server.
         // The token of a free lock is its next holder's affair: a new primary begins above all that were granted.
         calls.retain(|call| !matches!(call.event.call, Call::LockState { .. }));

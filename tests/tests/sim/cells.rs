@@ -61,20 +61,32 @@ impl Worker {
         let since = self.book.lock().calls.iter().rev().find(|c| c.event.client == self.number).map_or(now, |c| c.event.invoked);
         self.book.lock().held.insert((self.number, key.clone(), guard.token()), (since, life));
         for _ in 0..self.rng.random_range(0..3) {
+            self.ask(&key, &guard);
             self.fenced(&key, &guard);
         }
         let token = guard.token();
         if self.rng.random_ratio(1, 10) {
             host::sleep(Duration::from_millis(self.rng.random_range(1..8)));
         }
+        self.ask(&key, &guard);
         let mut guard = Some(guard);
         let call = Call::Unlock { key: key.clone(), token };
         let result = self.note(call, |_| guard.take().map_or(Ok(()), LockGuard::unlock), observed::unlocked);
         let mut book = self.book.lock();
-        if result.is_ok() || matches!(result, Err(Error::Fenced { .. })) {
+        // With one server only who breaks a lock ends it, and is a call of the history.
+        let is_broken = matches!(result, Err(Error::Fenced { .. })) && !self.asks_guards;
+        if result.is_ok() || is_broken {
             book.held.remove(&(self.number, key, token));
         } else {
             book.lost(self.number, &key, token);
+        }
+    }
+
+    /// What the guard says of itself must be so.
+    fn ask(&self, key: &str, guard: &LockGuard) {
+        let now = time();
+        if self.asks_guards && guard.is_held() {
+            self.book.lock().seen_held(self.number, key, guard.token(), now);
         }
     }
 

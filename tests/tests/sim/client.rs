@@ -40,6 +40,13 @@ impl Notes {
         self.next_stamp
     }
 
+    /// Its holder was told that it is surely held.
+    pub fn seen_held(&mut self, client: u32, key: &str, token: u64, at: u64) {
+        if let Some((since, _)) = self.held.get_mut(&(client, key.to_owned(), token)) {
+            *since = at;
+        }
+    }
+
     /// A lock was lost without a call of its holder, at some moment since it was taken.
     pub fn lost(&mut self, client: u32, key: &str, token: u64) {
         let Some((since, life)) = self.held.remove(&(client, key.to_owned(), token)) else { return };
@@ -75,6 +82,8 @@ pub struct Worker {
     pub book: Book,
     pub keys: Arc<Keys>,
     pub rng: SmallRng,
+    /// Whether guards are asked whether they hold: what they say moves with the map of a cluster.
+    pub asks_guards: bool,
     pub(super) versions: BTreeMap<String, Version>,
 }
 
@@ -102,7 +111,7 @@ impl Worker {
     /// A session of a client.
     pub fn new(client: Client, number: u32, book: Book, keys: Arc<Keys>, rng: SmallRng) -> Self {
         let session = open(&client);
-        Self { client, number, session, book, keys, rng, versions: BTreeMap::new() }
+        Self { client, number, session, book, keys, rng, asks_guards: false, versions: BTreeMap::new() }
     }
 
     /// Makes its calls.

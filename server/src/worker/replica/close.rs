@@ -28,6 +28,10 @@ pub(in super::super) enum Step {
     Asked,
     /// The map is to name the heir.
     Done,
+    /// There is no heir any more; what is on its way ends first.
+    Withdrawn,
+    /// The map is to begin another reign.
+    Over,
 }
 
 impl Worker {
@@ -60,6 +64,7 @@ impl Worker {
                 true
             }
             Step::Settling if !busy => self.ask_heir(shard),
+            Step::Withdrawn if !busy => self.begin_again(shard),
             _ => false,
         }
     }
@@ -105,6 +110,14 @@ impl Worker {
         let (Some(heir), reign) = (primary.closes_for, primary.reign) else { return false };
         self.enter(shard, Phase::Closing(Step::Asked));
         self.tell(heir, Message::Plain(Entry::new(What::Ask, shard, reign)));
+        true
+    }
+
+    /// Cells were taken from the clients in vain.
+    fn begin_again(&mut self, shard: u32) -> bool {
+        let Some(reign) = self.replication.reign(shard) else { return false };
+        self.enter(shard, Phase::Closing(Step::Over));
+        self.store.cluster().wish(Wanted::BeginAgain { shard, reign });
         true
     }
 

@@ -124,17 +124,25 @@ impl Worker {
         self.all_adopted(number);
         match (phase, assignment.heir) {
             (Phase::Open, Some(_)) => self.begin_close(number),
-            (Phase::Closing(_), None) => self.reopen(number, phase),
+            (Phase::Closing(step), None) => self.reopen(number, step),
             // What was told to the one before is told to this one, who is asked in its turn.
             (Phase::Closing(_), heir) if heir != closes_for => self.begin_close(number),
             _ => self.try_to_open(number),
         }
     }
 
-    /// The heir is gone: cells that were taken from the clients are given anew.
-    fn reopen(&mut self, number: u32, phase: Phase) {
-        let untouched = phase == Phase::Closing(Step::Ending);
-        self.enter(number, if untouched { Phase::Open } else { Phase::Renewing(Self::beginning_of(number)) });
+    /// The heir is named no more. What was taken from the clients is theirs again in another reign only: guards of locks go
+    /// by that, and this one has ended them.
+    fn reopen(&mut self, number: u32, step: Step) {
+        let next = match step {
+            Step::Ending => Phase::Open,
+            Step::Withdrawn | Step::Over => return,
+            _ => Phase::Closing(Step::Withdrawn),
+        };
+        if let Some(primary) = self.replication.primary(number) {
+            primary.closes_for = None;
+        }
+        self.enter(number, next);
     }
 
     /// What was to be told to a copy that has left.

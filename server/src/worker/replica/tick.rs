@@ -123,10 +123,10 @@ impl Worker {
         for (&shard, of) in &self.replication.shards {
             let Role::Primary(primary) = &of.role else { continue };
             let reign = primary.reign;
-            if primary.phase == Phase::Closing(Step::Done)
-                && let Some(to) = primary.closes_for
-            {
-                wishes.push(Wanted::HandedOver { shard, reign, to });
+            match (primary.phase, primary.closes_for) {
+                (Phase::Closing(Step::Done), Some(to)) => wishes.push(Wanted::HandedOver { shard, reign, to }),
+                (Phase::Closing(Step::Over), _) => wishes.push(Wanted::BeginAgain { shard, reign }),
+                _ => {}
             }
             let joining = primary.followers.iter().filter(|(_, f)| f.join == Join::Wished);
             wishes.extend(joining.map(|(&member, _)| Wanted::InSync { shard, reign, member }));
