@@ -39,6 +39,7 @@ pub fn attach_to(server: &str, common: &Common, location_cache: Option<u64>) -> 
         .server(server)
         .fabric(common.fabric.0)
         .deadline(common.deadline)
+        .pack_writes(common.pack)
         .program(concat!("kv-bench ", env!("CARGO_PKG_VERSION")));
     if let Some(device) = &common.device {
         builder = builder.device(device);

@@ -75,6 +75,7 @@ pub struct ClientBuilder {
     pub(crate) program: Option<String>,
     pub(crate) location_cache_entries: usize,
     pub(crate) spin: Duration,
+    pub(crate) packs: bool,
 }
 
 impl Default for ClientBuilder {
@@ -87,6 +88,7 @@ impl Default for ClientBuilder {
             program: None,
             location_cache_entries: LOCATION_CACHE_ENTRIES_DEFAULT,
             spin: SPIN_DEFAULT,
+            packs: true,
         }
     }
 }
@@ -148,6 +150,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether writes that wait together share a message, which they do unless told not to. Submitted ones then go out
+    /// with the next `poll` or `wait`; without, each at once in a message of its own.
+    #[must_use]
+    pub fn pack_writes(mut self, packs: bool) -> Self {
+        self.packs = packs;
+        self
+    }
+
     /// Attaches.
     ///
     /// # Errors
@@ -163,7 +173,7 @@ impl ClientBuilder {
         let program = self.program.unwrap_or_else(executable_name);
         let wishes =
             Wishes { fabric: self.fabric, device: self.device, program, location_cache_entries: self.location_cache_entries };
-        let manner = Manner { plane, wishes, deadline: self.deadline, spin: self.spin, stats: Arc::default() };
+        let manner = Manner { plane, wishes, deadline: self.deadline, spin: self.spin, packs: self.packs, stats: Arc::default() };
         let started = BootInstant::now();
         let left = || self.deadline.saturating_sub(BootInstant::now().since(started));
         let mut last = Error::Address { address: String::new(), reason: "no server was named".into() };

@@ -8,8 +8,10 @@ use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::Reign;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Ack;
+use sidewire_common::layout::packed::{PACK_BYTES_MAX, REQUESTS_MAX};
 use sidewire_common::layout::request::Request;
 use sidewire_common::memory::Buffer;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Operations of one session in flight at once.
@@ -205,6 +207,8 @@ pub(crate) enum Purpose {
     CellAtomic,
     /// A request to a worker.
     Request { worker: u32, sequence: u64 },
+    /// Several requests to a worker, copied into one buffer.
+    Pack { worker: u32 },
     /// A raw verb.
     Raw,
 }
@@ -223,9 +227,64 @@ pub(crate) type Ops = Slab<Op>;
 /// All posted work of a session.
 pub(crate) type PostedWork = Slab<Option<Posted>>;
 
-/// A request that waits for ring space or a credit.
+/// A request that waits to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
     pub op: SlabKey,
     pub request: Request,
+}
+
+/// Requests to one worker that wait to be sent, in their order.
+#[derive(Default)]
+pub(crate) struct SendQueue {
+    requests: VecDeque<Queued>,
+    /// Bytes of all of them.
+    bytes: usize,
+}
+
+impl SendQueue {
+    /// Behind all others.
+    pub fn push_back(&mut self, queued: Queued) {
+        self.bytes += queued.request.total_bytes();
+        self.requests.push_back(queued);
+    }
+
+    /// Before all others.
+    pub fn push_front(&mut self, queued: Queued) {
+        self.bytes += queued.request.total_bytes();
+        self.requests.push_front(queued);
+    }
+
+    /// The next one, out of the queue.
+    pub fn pop_front(&mut self) -> Option<Queued> {
+        let queued = self.requests.pop_front()?;
+        self.bytes -= queued.request.total_bytes();
+        Some(queued)
+    }
+
+    /// The one at this place.
+    pub fn at(&self, place: usize) -> Option<Queued> {
+        self.requests.get(place).copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Queued> {
+        self.requests.iter()
+    }
+
+    /// Whether they fill a message, so that none more could share it.
+    pub fn fills_a_message(&self) -> bool {
+        self.requests.len() >= REQUESTS_MAX || self.bytes >= PACK_BYTES_MAX
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.bytes = 0;
+    }
 }

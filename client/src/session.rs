@@ -324,7 +324,8 @@ impl Session {
     }
 
     /// Submits an operation; its outcome comes out of [`poll`](Self::poll) or [`wait`](Self::wait).
-    /// [`Error::Full`] means: poll first.
+    /// [`Error::Full`] means: poll first. What is submitted goes out with the next call of the session, together: Gets share
+    /// doorbells, writes share messages.
     pub fn submit(&self, operation: Operation<'_>) -> Result<OperationId, Error> {
         let mut router = self.core.router.borrow_mut();
         let deadline = self.core.deadline();

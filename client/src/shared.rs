@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub wishes: Wishes,
     pub deadline: Duration,
     pub spin: Duration,
+    /// Whether requests that wait together share a message.
+    pub packs: bool,
     /// Counts of the sessions at this server.
     pub stats: AllStats,
     /// Those of all servers of the client.
@@ -70,6 +72,7 @@ impl Shared {
             wishes: manner.wishes.clone(),
             deadline: manner.deadline,
             spin: manner.spin,
+            packs: manner.packs,
             stats: AllStats::default(),
             all_stats: Arc::clone(&manner.stats),
             membership,

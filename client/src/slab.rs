@@ -71,6 +71,12 @@ impl<T> Slab<T> {
         self.slots.get_mut(key.slot as usize).filter(|s| s.used && s.life == key.life).map(|s| &mut s.value)
     }
 
+    /// The same, to look at.
+    #[inline]
+    pub fn get(&self, key: SlabKey) -> Option<&T> {
+        self.slots.get(key.slot as usize).filter(|s| s.used && s.life == key.life).map(|s| &s.value)
+    }
+
     /// Ends an entry; its value stays for the next one.
     #[inline]
     pub fn release(&mut self, key: SlabKey) {
@@ -84,6 +90,11 @@ impl<T> Slab<T> {
     /// All entries in use.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.value)
+    }
+
+    /// The same, to change.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter(|slot| slot.used).map(|slot| &mut slot.value)
     }
 
     /// Names of all entries in use.

@@ -32,6 +32,10 @@ pub struct ClientStats {
     pub puts: u64,
     /// Deletes that were acknowledged.
     pub deletes: u64,
+    /// Requests that were sent to workers, for writes and for what only a worker can tell.
+    pub requests: u64,
+    /// Messages that carried them: requests that wait together share one.
+    pub messages: u64,
     /// Times that the client attached anew.
     pub reattaches: u64,
     /// Operations that went to another server, or there again, since one said that it is not the key's primary.
@@ -84,6 +88,8 @@ pub(crate) struct SessionStats {
     pub lease_discards: Count,
     pub puts: Count,
     pub deletes: Count,
+    pub requests: Count,
+    pub messages: Count,
     pub rerouted_refused: Count,
     pub rerouted_gone: Count,
     pub rerouted_moved: Count,
@@ -106,6 +112,8 @@ impl SessionStats {
             lease_discards: self.lease_discards.value(),
             puts: self.puts.value(),
             deletes: self.deletes.value(),
+            requests: self.requests.value(),
+            messages: self.messages.value(),
             rerouted_refused: self.rerouted_refused.value(),
             rerouted_gone: self.rerouted_gone.value(),
             rerouted_moved: self.rerouted_moved.value(),
@@ -130,6 +138,8 @@ impl ClientStats {
             lease_discards: self.lease_discards + other.lease_discards,
             puts: self.puts + other.puts,
             deletes: self.deletes + other.deletes,
+            requests: self.requests + other.requests,
+            messages: self.messages + other.messages,
             rerouted_refused: self.rerouted_refused + other.rerouted_refused,
             rerouted_gone: self.rerouted_gone + other.rerouted_gone,
             rerouted_moved: self.rerouted_moved + other.rerouted_moved,

@@ -1,7 +1,7 @@
 //! One write endpoint's bookkeeping: sequences, credits, ring space, and what is known of each request.
 //!
 //! A request is *open* from its sending until its answer has come **and** its work request has ended: only then is
-//! its buffer ours again. After a broken connection the worker is asked after every open write by its sequence;
+//! its buffer ours again. One that was copied into a message which several share waits for its answer alone. After a broken connection the worker is asked after every open write by its sequence;
 //! those that were never done are sent again, in their order.
 
 use crate::slab::SlabKey;
@@ -95,7 +95,15 @@ impl Writer {
 
     /// Whether operations may send now; not while open writes are being resolved.
     pub fn accepts(&self) -> bool {
-        self.questions == 0 && self.busy.is_empty() && self.unanswered < self.credits && self.open.len() < SEQUENCES_MAX
+        self.accepts_behind(0)
+    }
+
+    /// Whether they may send one more once so many have been sent that wait.
+    pub fn accepts_behind(&self, waiting: usize) -> bool {
+        self.questions == 0
+            && self.busy.is_empty()
+            && (self.unanswered as usize + waiting) < self.credits as usize
+            && self.open.len() + waiting < SEQUENCES_MAX
     }
 
     /// Open writes that are to be asked after again.
@@ -159,18 +167,27 @@ impl Writer {
         self.open.get_mut(at)
     }
 
-    /// The post was refused: the sequence was the last one and is taken back. The image is the caller's.
-    pub fn take_back(&mut self, ticket: Ticket) {
-        if ticket.sequence + 1 == self.first + self.open.len() as u64
-            && let Some(open) = self.open.pop_back()
-        {
-            self.unanswered -= 1;
-            if let Some(span) = open.span {
-                self.ring.give_back(span);
-            }
-            if matches!(open.errand, Errand::AskAfter(_)) {
-                self.questions -= 1;
-            }
+    /// The post was refused: the sequence was the last one and is taken back. Gives back the image that was kept for it.
+    pub fn take_back(&mut self, sequence: u64) -> Option<Buffer> {
+        if sequence + 1 != self.first + self.open.len() as u64 {
+            return None;
+        }
+        let open = self.open.pop_back()?;
+        self.unanswered -= 1;
+        if let Some(span) = open.span {
+            self.ring.give_back(span);
+        }
+        if matches!(open.errand, Errand::AskAfter(_)) {
+            self.questions -= 1;
+        }
+        open.image
+    }
+
+    /// The request was copied into a message that it shares: its own image is nobody's but ours, whatever becomes of
+    /// the message.
+    pub fn copied(&mut self, sequence: u64, image: Option<Buffer>) {
+        if let Some(open) = self.find(sequence) {
+            (open.posted, open.image) = (false, image);
         }
     }
 
@@ -337,8 +354,22 @@ mod tests {
         writer.send(op(1), Errand::Operation, 64, 0).unwrap();
         let last = writer.send(op(2), Errand::Operation, 64, 0).unwrap();
         assert!(writer.send(op(3), Errand::Operation, 64, 0).is_none() && !writer.accepts());
-        writer.take_back(last);
+        writer.take_back(last.sequence);
         assert_eq!(writer.send(op(3), Errand::Operation, 64, 0).unwrap().sequence, 2);
+    }
+
+    #[test]
+    fn a_copied_request_waits_for_its_answer_alone_and_is_taken_back_as_any() {
+        let mut writer = Writer::new(4096, 4);
+        let one = writer.send(op(1), Errand::Operation, 100, 0).unwrap();
+        let two = writer.send(op(2), Errand::Operation, 100, 0).unwrap();
+        writer.copied(one.sequence, None);
+        writer.copied(two.sequence, None);
+        assert!(matches!(writer.on_ack(ack(1, Outcome::Done)), (true, Progress::Resolved(r)) if r.op == op(1)));
+        assert!(writer.accepts_behind(2) && !writer.accepts_behind(3));
+        writer.take_back(two.sequence);
+        assert!(writer.accepts_behind(3));
+        assert_eq!(writer.send(op(3), Errand::Operation, 64, 0).unwrap().sequence, two.sequence);
     }
 
     #[test]

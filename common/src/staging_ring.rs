@@ -63,10 +63,14 @@ impl Ring {
         self.oldest + self.runs.len() as u64 - 1
     }
 
-    /// Gives space back.
+    /// Gives space back, once for each span.
     pub fn give_back(&mut self, span: Span) {
         let Some(at) = span.number.checked_sub(self.oldest).and_then(|n| usize::try_from(n).ok()) else { return };
-        if let Some(run) = self.runs.get_mut(at) {
+        if at + 1 == self.runs.len() {
+            // The latest: as if it had never been taken.
+            self.used -= self.runs.pop_back().map_or(0, |run| run.units);
+            self.head = span.unit;
+        } else if let Some(run) = self.runs.get_mut(at) {
             run.free = true;
         }
         while let Some(run) = self.runs.front().filter(|run| run.free) {
@@ -95,6 +99,20 @@ mod tests {
         ring.give_back(third);
         ring.give_back(second);
         assert_eq!(ring.take(10 * UNIT_BYTES).unwrap().unit, 0, "an empty ring begins anew");
+    }
+
+    #[test]
+    fn the_latest_is_undone() {
+        let mut ring = Ring::new(10 * UNIT_BYTES);
+        let first = ring.take(8 * UNIT_BYTES).unwrap();
+        let second = ring.take(UNIT_BYTES).unwrap();
+        ring.give_back(second);
+        let again = ring.take(2 * UNIT_BYTES).unwrap();
+        assert_eq!((second.unit, again.unit), (8, 8));
+        ring.give_back(first);
+        let third = ring.take(7 * UNIT_BYTES).unwrap();
+        ring.give_back(third);
+        assert_eq!((third.unit, ring.take(3 * UNIT_BYTES).unwrap().unit), (0, 0));
     }
 
     proptest! {

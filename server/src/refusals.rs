@@ -126,6 +126,7 @@ impl From<RequestField> for Cause {
             RequestField::RingUnit => Self::RingUnit,
             RequestField::Length => Self::Length,
             RequestField::FenceShard => Self::FenceShard,
+            RequestField::Requests => Self::Credits,
         }
     }
 }

@@ -18,6 +18,7 @@ use sidewire_common::layout::descriptor::Descriptor;
 use sidewire_common::layout::directory::DirectoryEntry;
 use sidewire_common::layout::location::{Location, Place};
 use sidewire_common::layout::lock_word::LockWord;
+use sidewire_common::layout::packed::next_at;
 use sidewire_common::layout::record::{self, Fields, Kind, State, Version};
 use sidewire_common::layout::request::{Condition, Operation, Request, immediate};
 use std::fmt::Write;
@@ -92,6 +93,18 @@ fn index() {
     golden("index.txt", &text);
 }
 
+/// Two requests behind one immediate.
+fn packed() -> String {
+    let delete = |sequence, key_len| Request { key_len, ..Request::new(Operation::Delete, sequence) };
+    let mut bytes = Vec::new();
+    for request in [delete(254, 3), delete(255, 2)] {
+        bytes.resize(next_at(bytes.len()), 0);
+        bytes.extend(request.encode());
+        bytes.resize(bytes.len() + usize::from(request.key_len), b'k');
+    }
+    hex("two deletes, packed", &bytes)
+}
+
 #[test]
 fn messages() {
     let request = Request {
@@ -115,6 +128,7 @@ fn messages() {
     let mut bytes = [0; ack::MESSAGE_BYTES_MAX];
     let length = ack::encode(&acks, &mut bytes);
     text += &hex("two acks", &bytes[..length]);
+    text += &packed();
     for outcome in 1..=14 {
         assert!(Outcome::from_raw(outcome).is_some());
         writeln!(text, "outcome {outcome} {:?}", Outcome::from_raw(outcome).unwrap()).unwrap();

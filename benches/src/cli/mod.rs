@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use sidewire_common::fabric::FabricKind;
 
 use crate::expect::Expectation;
-use parse::{bytes, count, duration, fabric};
+use parse::{bytes, count, duration, fabric, on_off};
 pub use run::{CompareArgs, LoadArgs, Records, ReplayArgs, RunArgs, SweepRates, Warmup};
 
 const EXAMPLES: &str = "\
@@ -92,6 +92,9 @@ pub struct Common {
     /// How long an operation polls before it sleeps [default: the library's]
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub spin: Option<Duration>,
+    /// Let writes that wait together share a message
+    #[arg(long, default_value = "on", value_name = "on|off", value_parser = on_off, action = clap::ArgAction::Set)]
+    pub pack: bool,
     /// Write the report as JSON; `-` is stdout, and the table goes to stderr then
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -35,6 +35,8 @@ in_order!(
     lease_discards,
     puts,
     deletes,
+    requests,
+    messages,
     reattaches,
     rerouted_refused,
     rerouted_gone,

@@ -36,6 +36,7 @@ pub(crate) struct Manner {
     pub wishes: Wishes,
     pub deadline: Duration,
     pub spin: Duration,
+    pub packs: bool,
     pub stats: Arc<AllStats>,
 }
 

@@ -18,10 +18,8 @@ impl Driver {
         if !std::mem::take(&mut self.unclocked) {
             return;
         }
-        for name in self.ops.keys() {
-            if let Some(op) = self.ops.find(name) {
-                op.since.get_or_insert(now);
-            }
+        for op in self.ops.values_mut() {
+            op.since.get_or_insert(now);
         }
     }
 

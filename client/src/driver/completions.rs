@@ -55,6 +55,9 @@ impl Driver {
             }
             return;
         }
+        if let Purpose::Pack { .. } = purpose {
+            return;
+        }
         let Some(op) = self.ops.find(name) else { return };
         op.posted -= 1;
         if op.has_ended() && !op.must_run {

@@ -5,7 +5,7 @@ use super::requests::WriterSlot;
 use crate::attached::Attached;
 use crate::control::{ControlError, Failure};
 use crate::error::Error;
-use crate::in_flight::Purpose;
+use crate::in_flight::{Purpose, SendQueue};
 use crate::locate::CellCache;
 use crate::op::Input;
 use crate::retry::Backoff;
@@ -367,7 +367,8 @@ impl Driver {
         let of = worker as u32;
         self.posted.keys().into_iter().any(|name| {
             let posted = self.posted.find(name).and_then(|p| p.as_ref());
-            posted.is_some_and(|p| matches!(p.purpose, Purpose::Request { worker, .. } if worker == of))
+            posted
+                .is_some_and(|p| matches!(p.purpose, Purpose::Request { worker, .. } | Purpose::Pack { worker } if worker == of))
         })
     }
 
@@ -388,7 +389,7 @@ pub(super) fn writers(attached: &Attached) -> Vec<WriterSlot> {
         endpoint: None,
         staging: None,
         books: Writer::new(attached.terms.staging_bytes, attached.terms.credits),
-        queue: VecDeque::new(),
+        queue: SendQueue::default(),
         broken: false,
         open_at: BootInstant::from_nanos(0),
         ask_at: BootInstant::from_nanos(0),

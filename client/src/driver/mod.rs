@@ -8,6 +8,7 @@
 //! | `feed` | runs machines and turns what they ask into work |
 //! | `completions` | sorts what was polled |
 //! | `requests` | sends requests, takes acks, resolves open writes after a broken connection |
+//! | `pack` | requests that wait together share a message |
 //! | `writes` | begins writes: the one copy of key and value |
 //! | `raw` | raw verbs for benchmarks |
 //! | `link` | opens, closes and reopens endpoints |
@@ -21,6 +22,7 @@ mod feed;
 mod leaving;
 mod link;
 mod moving;
+mod pack;
 mod raw;
 mod requests;
 mod waiting;

@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::in_flight::{Posted, Purpose, Queued};
+use crate::in_flight::{Posted, Purpose, Queued, SendQueue};
 use crate::op::Input;
 use crate::retry::Backoff;
 use crate::route::{Cause, Wander};
@@ -15,7 +15,6 @@ use sidewire_common::layout::record::UNIT_BYTES;
 use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immediate};
 use sidewire_common::limits::MESSAGE_BYTES;
 use sidewire_common::memory::Buffer;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Pause before the worker is asked again after a write that it was busy with.
@@ -26,7 +25,7 @@ pub(crate) struct WriterSlot {
     pub endpoint: Option<EndpointId>,
     pub staging: Option<RemoteRegion>,
     pub books: Writer,
-    pub queue: VecDeque<Queued>,
+    pub queue: SendQueue,
     /// Its endpoint has failed; open writes are to be resolved on the next one.
     pub broken: bool,
     pub open_at: BootInstant,
@@ -63,27 +62,58 @@ impl Driver {
     /// Sends what is queued, as far as credits and ring space go.
     pub(super) fn pump(&mut self) {
         for worker in 0..self.writers.len() {
-            while let Some(next) = self.writers[worker].queue.front().copied() {
-                let wanted = self.ops.find(next.op).is_some_and(|op| op.queued && (!op.has_ended() || op.must_run));
-                if wanted {
-                    if !self.mend_writer(worker) {
-                        break;
-                    }
-                    match self.send(worker, next) {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        Err(error) => self.finish(next.op, Err(error)),
-                    }
-                }
-                if self.writers[worker].queue.pop_front().is_some() {
-                    self.queued -= 1;
-                }
+            self.pump_to(worker);
+        }
+    }
+
+    /// The same of one worker's queue.
+    pub(super) fn pump_to(&mut self, worker: usize) {
+        while self.writers[worker].queue.len() > 0 && self.send_next(worker) {}
+    }
+
+    /// Sends the next message of a worker's queue. False when it must wait.
+    fn send_next(&mut self, worker: usize) -> bool {
+        let Some(next) = self.writers[worker].queue.at(0) else { return false };
+        if !self.is_wanted(next) {
+            self.sent(worker, 1);
+            return true;
+        }
+        if !self.mend_writer(worker) {
+            return false;
+        }
+        // Opening an endpoint takes time: the request may have had all of its own.
+        let Some(next) = self.writers[worker].queue.at(0).filter(|&next| self.is_wanted(next)) else { return true };
+        let together = self.packable(worker);
+        let sent = if together > 1 { self.send_packed(worker, together) } else { self.send(worker, next).map(usize::from) };
+        match sent {
+            Ok(0) => false,
+            Ok(count) => {
+                self.sent(worker, count);
+                true
+            }
+            Err(error) => {
+                self.finish(next.op, Err(error));
+                self.sent(worker, 1);
+                true
             }
         }
     }
 
+    /// The first `count` of a queue are done with.
+    fn sent(&mut self, worker: usize, count: usize) {
+        for _ in 0..count {
+            self.writers[worker].queue.pop_front();
+        }
+        self.queued -= count;
+    }
+
+    /// Whether a queued request is still to be sent.
+    pub(super) fn is_wanted(&self, queued: Queued) -> bool {
+        self.ops.get(queued.op).is_some_and(|op| op.queued && (!op.has_ended() || op.must_run))
+    }
+
     /// Sends one request. False when it must wait.
-    fn send(&mut self, worker: usize, next: Queued) -> Result<bool, Error> {
+    pub(super) fn send(&mut self, worker: usize, next: Queued) -> Result<bool, Error> {
         let slot = &self.writers[worker];
         let Some(endpoint) = slot.endpoint else { return Ok(false) };
         if !slot.books.accepts() || self.port.room(endpoint) == 0 {
@@ -131,7 +161,7 @@ impl Driver {
         let at = u64::from(ticket.unit) * UNIT_BYTES as u64;
         let place = slot.endpoint.zip(slot.staging.and_then(|s| s.at(at, bytes as u64)));
         let Some((endpoint, to)) = place else {
-            slot.books.take_back(ticket);
+            slot.books.take_back(ticket.sequence);
             return Err(image);
         };
         let header = Request { sequence: ticket.sequence, resolved_below: ticket.resolved_below, ..request };
@@ -144,11 +174,15 @@ impl Driver {
         let imm = immediate(ticket.unit, ticket.sequence);
         self.single.push(WorkRequest { id, verb: Verb::WriteImm { from, to, imm } });
         match self.port.post(endpoint, &mut self.single) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.stats.requests.add(1);
+                self.stats.messages.add(1);
+                Ok(())
+            }
             Err(error) => {
                 self.single.clear();
                 tracing::debug!(%error, worker, "a request was refused");
-                slot.books.take_back(ticket);
+                slot.books.take_back(ticket.sequence);
                 let posted = self.posted.find(work).and_then(Option::take);
                 self.posted.release(work);
                 let image = posted.and_then(|p| p.buffer).map(|mut image| {
@@ -277,7 +311,7 @@ impl Driver {
             let request = Request { argument: of as i64, ..Request::new(Operation::Resolve, 0) };
             let Some(ticket) = self.writers[worker].books.send(None, Errand::AskAfter(of), HEADER_BYTES, 0) else { continue };
             let Ok(image) = self.buffers.take(HEADER_BYTES) else {
-                self.writers[worker].books.take_back(ticket);
+                self.writers[worker].books.take_back(ticket.sequence);
                 continue;
             };
             if self.post_request(worker, SlabKey::NOBODY, request, ticket, image, HEADER_BYTES).is_err() {
@@ -286,16 +320,9 @@ impl Driver {
         }
     }
 
-    /// Whether a submitted write of `bytes` bytes could be sent at once.
-    pub fn takes_request(&mut self, hash_shard: u32) -> bool {
-        let worker = (hash_shard % self.attached.terms.worker_count) as usize;
-        let Some(slot) = self.writers.get(worker) else { return true };
-        slot.queue.is_empty() && (slot.books.accepts() || slot.endpoint.is_none())
-    }
-
     /// Whether an unresolved write carries this fencing token.
     pub fn carries(&self, token: u64) -> bool {
         self.writers.iter().any(|w| w.books.carries(token))
-            || self.writers.iter().flat_map(|w| &w.queue).any(|q| q.request.fence_token == token)
+            || self.writers.iter().flat_map(|w| w.queue.iter()).any(|q| q.request.fence_token == token)
     }
 }

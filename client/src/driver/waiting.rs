@@ -169,11 +169,14 @@ impl Driver {
         }
         self.deadlines_at = now.plus(DEADLINES_PERIOD);
         self.start_clocks(now);
+        let waited = |op: &Op| now.since(op.since.unwrap_or(now));
+        let is_late = |op: &Op| matches!(op.sink, Sink::Submitted(_)) && op.result.is_none() && waited(op) >= op.deadline;
+        // Names are gathered only when there is somebody to be told.
+        if !self.ops.values().any(is_late) {
+            return;
+        }
         for name in self.ops.keys() {
-            let is_open = |op: &&mut Op| matches!(op.sink, Sink::Submitted(_)) && op.result.is_none();
-            let Some(op) = self.ops.find(name).filter(is_open) else { continue };
-            let waited = now.since(*op.since.get_or_insert(now));
-            if waited >= op.deadline {
+            if let Some(waited) = self.ops.get(name).filter(|op| is_late(op)).map(waited) {
                 self.expire(name, waited);
             }
         }

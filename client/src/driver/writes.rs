@@ -129,7 +129,9 @@ impl Driver {
         Ok(name)
     }
 
-    /// As `begin_write`, unless the write would have to wait for ring space or a credit.
+    /// As `begin_write`, unless too many writes wait for ring space or a credit already.
+    ///
+    /// It is sent with the next turn, together with what is submitted until then; when that fills a message, at once.
     ///
     /// # Errors
     /// [`Error::Full`] then, and as `begin_write`.
@@ -141,13 +143,28 @@ impl Driver {
         deadline: Duration,
         sink: Sink,
     ) -> Result<SlabKey, Error> {
-        if self.alive && !self.takes_request(way.hash.shard()) {
+        if !self.alive {
+            return self.begin_write(key, write, way, deadline, sink);
+        }
+        let worker = (way.hash.shard() % self.attached.terms.worker_count) as usize;
+        if !self.takes_request(worker) {
             return Err(Error::Full);
         }
         let name = self.begin_write(key, write, way, deadline, sink)?;
-        if self.alive {
-            self.pump();
+        let is_alone = !self.server.shared.packs;
+        if is_alone || self.writers.get(worker).is_some_and(|slot| slot.queue.fills_a_message()) {
+            self.pump_to(worker);
         }
         Ok(name)
+    }
+
+    /// Whether one more request may wait for this worker.
+    fn takes_request(&self, worker: usize) -> bool {
+        let Some(slot) = self.writers.get(worker) else { return true };
+        let waiting = slot.queue.len();
+        if waiting == 0 {
+            return slot.books.accepts() || slot.endpoint.is_none();
+        }
+        self.server.shared.packs && !slot.queue.fills_a_message() && slot.books.accepts_behind(waiting)
     }
 }

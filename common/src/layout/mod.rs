@@ -14,6 +14,7 @@ pub mod descriptor;
 pub mod directory;
 pub mod location;
 pub mod lock_word;
+pub mod packed;
 pub mod record;
 pub mod replica_entry;
 pub mod request;
@@ -21,4 +22,4 @@ pub mod segment;
 pub mod wire;
 
 /// Version of all layouts below; checked at attach.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;

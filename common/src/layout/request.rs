@@ -19,8 +19,8 @@
 //! | 56 | 8 | argument: a counter's initial value or delta; the sequence asked after |
 //! | 64 | | key, fencing lock's key, value |
 //!
-//! A request begins at a multiple of 64 bytes in the ring and never wraps.
-//! Immediate: unit in the ring 24 bits, low bits of the sequence 8.
+//! A request begins at a multiple of 64 bytes in the ring and never wraps. Several may share a message (`packed`).
+//! Immediate: unit in the ring, of the first request, 24 bits, low bits of its sequence 8.
 //! Every byte is hostile to the server: [`Request::decode`] checks each field.
 
 use super::LAYOUT_VERSION;
@@ -140,6 +140,7 @@ pub enum RequestField {
     RingUnit = 16,
     Length = 17,
     FenceShard = 18,
+    Requests = 19,
 }
 
 impl RequestField {
@@ -165,6 +166,7 @@ impl RequestField {
             16 => Self::RingUnit,
             17 => Self::Length,
             18 => Self::FenceShard,
+            19 => Self::Requests,
             _ => return None,
         })
     }
@@ -191,6 +193,7 @@ impl RequestField {
             Self::RingUnit => "ring unit",
             Self::Length => "length",
             Self::FenceShard => "fencing lock's shard",
+            Self::Requests => "requests in one message",
         }
     }
 }
@@ -379,7 +382,7 @@ mod tests {
             all[..32].copy_from_slice(&bytes);
             all[32..].copy_from_slice(&more);
             let _ = Request::decode(&all, 1 << 19);
-            put(&mut all, 0, &[0x57, 0x53, 1]);
+            put(&mut all, 0, &[0x57, 0x53, LAYOUT_VERSION as u8]);
             if let Ok(request) = Request::decode(&all, 1 << 19) {
                 prop_assert_eq!(request.encode(), all);
             }
@@ -400,7 +403,7 @@ mod tests {
     fn golden() {
         let request = Request { key_len: 3, value_len: 2, ttl_ms: 7, ..Request::new(Operation::Put, 9) };
         let bytes = request.encode();
-        assert_eq!(bytes[..16], [0x57, 0x53, 1, 1, 0, 0, 3, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[..16], [0x57, 0x53, LAYOUT_VERSION as u8, 1, 0, 0, 3, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(immediate_offset(immediate(3, 0x1ff)), 192);
         assert!(immediate_fits(immediate(3, 0x1ff), 0xff));
     }

@@ -3,7 +3,7 @@
 use super::connection::SessionKey;
 use super::exactly_once::Arrival;
 use super::poll_loop::Worker;
-use super::staging::{self, Intake, Received};
+use super::staging::{Intake, Message, Received};
 use crate::metrics::count;
 use crate::refusals::Cause;
 use crate::shard::Unmet;
@@ -54,15 +54,32 @@ impl Worker {
             return self.entry_arrived(endpoint, imm, bytes);
         }
         let Some(connection) = self.connections.writers.get(&endpoint) else { return };
+        match Message::new(&connection.ring, imm, bytes) {
+            Ok(mut message) => while self.take_request(endpoint, &mut message) {},
+            Err(refused) => self.refused(endpoint, refused),
+        }
+    }
+
+    /// Takes the next request out of a message and begins it. False when there is none, or no more may be taken: one
+    /// that breaks the rules costs the connection, and those before it are carried out.
+    fn take_request(&mut self, endpoint: EndpointId, message: &mut Message) -> bool {
         let limit = value_bytes_max(self.store.settings().staging_bytes);
+        let Some(connection) = self.connections.writers.get(&endpoint) else { return false };
         let scratch = &mut self.scratch;
-        let received = staging::receive(&connection.ring, imm, bytes, limit, &mut scratch.key, &mut scratch.fence_key);
+        let Some(taken) = message.next(&connection.ring, limit, &mut scratch.key, &mut scratch.fence_key) else { return false };
         count(&self.metrics.requests);
-        match received {
+        match taken {
             Ok(received) => self.accept(endpoint, received),
-            Err(Intake::Violation(error)) => self.violation(endpoint, error.field.into(), &error.to_string()),
-            Err(Intake::Refused { sequence, error }) => {
-                let session = connection.session;
+            Err(refused) => self.refused(endpoint, refused),
+        }
+        true
+    }
+
+    fn refused(&mut self, endpoint: EndpointId, refused: Intake) {
+        match refused {
+            Intake::Violation(error) => self.violation(endpoint, error.field.into(), &error.to_string()),
+            Intake::Refused { sequence, error } => {
+                let Some(session) = self.connections.writers.get(&endpoint).map(|connection| connection.session) else { return };
                 if self.arrives(endpoint, session, sequence, 0) {
                     self.count_refused(refusal(error));
                     self.answer(endpoint, session, sequence, refusal(error));

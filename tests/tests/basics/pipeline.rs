@@ -103,6 +103,40 @@ fn every_submitted_operation_ends_once_with_its_own_outcome() {
     assert_eq!(server.info().keys, 1);
 }
 
+/// Writes that wait together could each cost a message, or be packed though the client was told not to.
+#[test]
+fn writes_that_wait_together_share_messages() {
+    let server = Server::builder().workers(1).start();
+    let value = &*vec![b'v'; 64 << 10].leak();
+    let put = |bytes: usize| move || Operation::Put { key: b"k", value: &value[..bytes], options: WriteOptions::new() };
+    let mut take = |finished: &mut Finished| {
+        for (_, outcome) in finished.drain(..) {
+            assert!(matches!(outcome, Ok(Outcome::Write(Write::Done(_)))), "{outcome:?}");
+        }
+    };
+    for (packs, expected) in [(true, 1), (false, 24)] {
+        let client = server.client_builder().pack_writes(packs).connect().unwrap();
+        let session = client.session().unwrap();
+        for _ in 0..24 {
+            submit(&session, put(100), &mut take);
+        }
+        drain(&session, &mut take);
+        let stats = session.stats();
+        assert_eq!((stats.requests, stats.messages), (24, expected), "packs: {packs}");
+    }
+    // A message has a longest length: what is longer goes alone, and does not wait for the next poll.
+    let client = server.client();
+    let session = client.session().unwrap();
+    for bytes in [100, 64 << 10, 100, 7000, 7000, 100] {
+        submit(&session, put(bytes), &mut take);
+    }
+    assert_eq!(session.stats().messages, 2);
+    drain(&session, &mut take);
+    assert_eq!((session.stats().requests, session.stats().messages), (6, 3));
+    session.put(b"k", &value[..1]).unwrap();
+    assert_eq!((session.stats().requests, session.stats().messages), (7, 4));
+}
+
 /// Two writes of a key that are in flight at once could land in another order than they were submitted in.
 #[test]
 fn writes_of_one_key_end_in_the_order_of_their_submission() {

@@ -2,6 +2,7 @@
 
 use super::scene::Scene;
 use sidewire_common::fabric::{FabricKind, PeerInfo, Role, ShmTicket, VerbsPeer};
+use sidewire_common::layout::LAYOUT_VERSION;
 use sidewire_proto::v1::admin_client::AdminClient;
 use sidewire_proto::v1::open_endpoint_request::Role as WireRole;
 use sidewire_proto::v1::session_client::SessionClient;
@@ -29,7 +30,8 @@ fn attaching_with_anything_wrong() {
     let scene = Scene::new();
     let mut attached = Attached::to(scene.address());
     let id = sidewire_common::id::ClientId::random().to_bytes().to_vec();
-    let right = v1::AttachRequest { client_id: id, layout_version: 1, host: "h".into(), pid: 1, program: "p".into() };
+    let right =
+        v1::AttachRequest { client_id: id, layout_version: LAYOUT_VERSION, host: "h".into(), pid: 1, program: "p".into() };
     let before = scene.refused("control.field");
     let ids = [vec![], vec![1; 15], vec![1; 17], vec![0; 16], vec![9; 15_000]];
     let names = ["x".repeat(256), "a\u{1b}[2J".into(), "a\nb".into(), "\0".into(), "ü".repeat(128)];
@@ -45,7 +47,7 @@ fn attaching_with_anything_wrong() {
         expect(&what, attached.ask(async |control| control.attach(request).await), Code::InvalidArgument, "field");
     }
     assert_eq!(scene.refused("control.field"), before + count);
-    for layout_version in [0, 2, u32::MAX] {
+    for layout_version in [0, LAYOUT_VERSION - 1, LAYOUT_VERSION + 1, u32::MAX] {
         let request = v1::AttachRequest { layout_version, ..right.clone() };
         let result = attached.ask(async |control| control.attach(request).await);
         expect("another layout", result, Code::FailedPrecondition, "layout-version");
@@ -254,8 +256,13 @@ fn attachments_without_end() {
     let mut control = runtime.block_on(SessionClient::connect(address)).unwrap();
     while ids.len() < 2_000 && refusal.is_none() {
         let client_id = sidewire_common::id::ClientId::random().to_bytes().to_vec();
-        let request =
-            v1::AttachRequest { client_id: client_id.clone(), layout_version: 1, host: "h".into(), pid: 1, program: "p".into() };
+        let request = v1::AttachRequest {
+            client_id: client_id.clone(),
+            layout_version: LAYOUT_VERSION,
+            host: "h".into(),
+            pid: 1,
+            program: "p".into(),
+        };
         match runtime.block_on(control.attach(request)) {
             Ok(_) => ids.push(client_id),
             Err(status) => refusal = Some(status),

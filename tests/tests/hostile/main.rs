@@ -8,5 +8,6 @@ mod beats;
 mod control;
 mod floods;
 mod memory;
+mod packed;
 mod requests;
 mod scene;

@@ -26,7 +26,7 @@ use Fate::{Answered, Lost, Refused};
 
 /// One write connection of an intruder.
 pub struct Line<'a> {
-    scene: &'a Scene,
+    pub scene: &'a Scene,
     pub intruder: Intruder,
     pub writer: EndpointId,
     pub ring: RemoteRegion,
@@ -72,7 +72,7 @@ impl<'a> Line<'a> {
     }
 
     /// Verbs tell nobody that the peer has closed its end: a write that nothing confirms does.
-    fn hear(&mut self) -> Heard {
+    pub fn hear(&mut self) -> Heard {
         if !setting::is_verbs() {
             return self.intruder.hear(self.writer, patience());
         }
@@ -155,7 +155,7 @@ fn each_field_at_each_edge() {
     for magic in [0, 0x5356, u16::MAX] {
         line.field(put(), 0, &u16s(magic), Lost("request.magic"));
     }
-    for byte in [0, 2, 255] {
+    for byte in [0, 1, 3, 255] {
         line.field(put(), 2, &[byte], Lost("request.layout_version"));
     }
     for byte in [0, 7, 255] {

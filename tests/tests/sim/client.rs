@@ -174,7 +174,8 @@ impl Worker {
     fn one(&mut self) {
         let key = self.keys.value(&mut self.rng);
         match self.rng.random_range(0..100) {
-            0..30 => self.get(&key),
+            0..26 => self.get(&key),
+            26..30 => self.pipelined(),
             30..36 => self.multi_get(),
             36..39 => {
                 let call = Call::Exists { key: key.clone() };

@@ -3,7 +3,7 @@
 use crate::client::Worker;
 use crate::keys::FILLS_SLOWLY;
 use rand::Rng;
-use sidewire::{Operation, Version, WriteOptions};
+use sidewire::{Error, Operation, OperationId, Version, WriteOptions};
 use sidewire_common::host;
 use sidewire_tests::history::{Call, Condition, Outcome, observed};
 use std::collections::BTreeMap;
@@ -13,6 +13,12 @@ use std::time::Duration;
 const FILL_PAUSE_MAX: u64 = 50_000_000;
 /// Bytes of a large value, at most: it must fit half a staging ring.
 const LARGE_MAX: usize = 6_000;
+
+/// Calls that a session has in flight at once, less one.
+const CALLS_AT_ONCE: u32 = 10;
+
+/// Calls in flight: their places in the book, their keys, and whether they delete.
+type Open = BTreeMap<OperationId, (usize, String, bool)>;
 
 impl Worker {
     /// Adds keys until their segment splits.
@@ -79,39 +85,59 @@ impl Worker {
         drop(self.note(call, |w| w.session.delete_with(key.as_bytes(), &options), observed::deleted));
     }
 
-    /// Several calls at once.
+    /// Several calls at once; writes among them that wait together share a message.
     pub(super) fn pipelined(&mut self) {
         let mut open = BTreeMap::new();
-        for _ in 0..self.rng.random_range(2..8) {
-            let key = self.keys.value(&mut self.rng);
-            let stamp = self.book.lock().stamp();
-            let is_put = self.rng.random_ratio(1, 2);
-            let value = observed::value(&key, stamp, self.bytes());
-            let call = if is_put { Call::put(&key, stamp) } else { Call::Get { key: key.clone() } };
-            let operation = if is_put {
-                Operation::Put { key: key.as_bytes(), value: &value, options: WriteOptions::new() }
-            } else {
-                Operation::Get { key: key.as_bytes() }
-            };
-            // Before it is submitted: a client that is killed right then may have sent it.
-            let at = self.begun(call);
-            match self.session.submit(operation) {
-                Ok(id) => drop(open.insert(id, (at, key))),
-                Err(error) => self.ended(at, observed::failed(&error)),
+        for _ in 0..self.rng.random_range(2..CALLS_AT_ONCE) {
+            self.submit(&mut open);
+            if self.rng.random_ratio(1, 6) {
+                let mut finished = Vec::new();
+                self.session.poll(&mut finished);
+                self.told(&mut open, finished);
             }
         }
-        let mut finished = Vec::new();
-        while self.session.wait(&mut finished).is_ok_and(|count| count > 0) {
-            for (id, result) in finished.drain(..) {
-                let Some((at, key)) = open.remove(&id) else { continue };
-                let outcome = match result {
-                    Err(error) => observed::failed(&error),
-                    Ok(sidewire::Outcome::Value(value)) => observed::got(&key, &Ok(value)),
-                    Ok(sidewire::Outcome::Write(write)) => observed::put(&Ok(write)),
-                    Ok(sidewire::Outcome::Sum(sum)) => Outcome::Number(sum),
-                };
-                self.ended(at, outcome);
+        loop {
+            let mut finished = Vec::new();
+            if !self.session.wait(&mut finished).is_ok_and(|count| count > 0) {
+                break;
             }
+            self.told(&mut open, finished);
+        }
+    }
+
+    fn submit(&mut self, open: &mut Open) {
+        let key = self.keys.value(&mut self.rng);
+        let stamp = self.book.lock().stamp();
+        let value = observed::value(&key, stamp, self.bytes());
+        let options = WriteOptions::new();
+        let (call, operation, is_delete) = match self.rng.random_range(0..8) {
+            0..2 => (Call::Get { key: key.clone() }, Operation::Get { key: key.as_bytes() }, false),
+            2 => (Call::delete(&key, Condition::None), Operation::Delete { key: key.as_bytes(), options }, true),
+            3 => {
+                let call = Call::Put { key: key.clone(), stamp, ttl: None, condition: Condition::Absent, fence: None };
+                (call, Operation::Put { key: key.as_bytes(), value: &value, options: options.if_absent() }, false)
+            }
+            _ => (Call::put(&key, stamp), Operation::Put { key: key.as_bytes(), value: &value, options }, false),
+        };
+        // Before it is submitted: a client that is killed right then may have sent it.
+        let at = self.begun(call);
+        match self.session.submit(operation) {
+            Ok(id) => drop(open.insert(id, (at, key, is_delete))),
+            Err(error) => self.ended(at, observed::failed(&error)),
+        }
+    }
+
+    fn told(&mut self, open: &mut Open, finished: Vec<(OperationId, Result<sidewire::Outcome, Error>)>) {
+        for (id, result) in finished {
+            let Some((at, key, is_delete)) = open.remove(&id) else { continue };
+            let outcome = match result {
+                Err(error) => observed::failed(&error),
+                Ok(sidewire::Outcome::Value(value)) => observed::got(&key, &Ok(value)),
+                Ok(sidewire::Outcome::Write(write)) if is_delete => observed::deleted(&Ok(write)),
+                Ok(sidewire::Outcome::Write(write)) => observed::put(&Ok(write)),
+                Ok(sidewire::Outcome::Sum(sum)) => Outcome::Number(sum),
+            };
+            self.ended(at, outcome);
         }
     }
 }
