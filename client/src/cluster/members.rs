@@ -14,7 +14,7 @@ use sidewire_common::cluster::{ClusterMap, MemberId};
 use sidewire_common::id::Incarnation;
 use sidewire_proto::{cluster_map, v1};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -50,7 +50,8 @@ pub(crate) struct Members {
     pub(super) me: Weak<Members>,
     /// The client ends: nothing is attached to any more.
     stopping: AtomicBool,
-    pub(super) asking: AtomicBool,
+    /// Questions for a map that wait for their answers.
+    pub(super) asking: AtomicU32,
     pub(super) asked_at: AtomicU64,
     pub(super) turn: AtomicUsize,
 }
@@ -65,7 +66,7 @@ impl Members {
             servers: Mutex::default(),
             me: Weak::clone(me),
             stopping: AtomicBool::new(false),
-            asking: AtomicBool::new(false),
+            asking: AtomicU32::new(0),
             asked_at: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
         })

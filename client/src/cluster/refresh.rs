@@ -1,4 +1,4 @@
-//! Asking for a later map: one question at a time, to one server after the other.
+//! Asking for a later map: one server after the other, the next one when an answer is late.
 
 use super::members::Members;
 use crate::control::Control;
@@ -9,6 +9,10 @@ use std::time::Duration;
 
 /// Shortest pause between two questions that nothing but time has caused.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
+/// After this an answer is late: a server that stands still must not keep the others from being asked.
+const LATE: Duration = Duration::from_millis(25);
+/// Questions that wait for their answers at once.
+const QUESTIONS_MAX: u32 = 8;
 
 impl Members {
     /// Asks for a map of epoch `wanted` at least, unless it is known or somebody has asked already; `from` first. Whoever
@@ -17,20 +21,28 @@ impl Members {
         if self.map.epoch() >= wanted {
             return;
         }
-        let now = BootInstant::now().as_nanos();
-        let since = Duration::from_nanos(now.saturating_sub(self.asked_at.load(Ordering::Relaxed)));
-        if (from.is_none() && since < PAUSE_MIN) || self.asking.swap(true, Ordering::AcqRel) {
+        let (now, before) = (BootInstant::now().as_nanos(), self.asked_at.load(Ordering::Relaxed));
+        let pause = match (self.asking.load(Ordering::Acquire), from) {
+            (QUESTIONS_MAX.., _) => return,
+            (1.., _) => LATE,
+            (0, None) => PAUSE_MIN,
+            (0, Some(_)) => Duration::ZERO,
+        };
+        let is_due = Duration::from_nanos(now.saturating_sub(before)) >= pause;
+        // Of several that see this one asks.
+        if !is_due || self.asked_at.compare_exchange(before, now, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
-        self.asked_at.store(now, Ordering::Relaxed);
+        self.asking.fetch_add(1, Ordering::AcqRel);
         let Some(control) = self.somebody(from) else {
-            return self.asking.store(false, Ordering::Release);
+            self.asking.fetch_sub(1, Ordering::AcqRel);
+            return;
         };
         let me = self.me.clone();
         let server = control.name().to_owned();
         control.map_later(move |told| {
             let Some(members) = me.upgrade() else { return };
-            members.asking.store(false, Ordering::Release);
+            members.asking.fetch_sub(1, Ordering::AcqRel);
             match told {
                 Ok(map) => members.offer(map),
                 Err(error) => tracing::debug!(server, reason = error.reason, "the map could not be asked for"),
