@@ -59,12 +59,10 @@ pub enum What {
     Adopt = 6,
     /// How a client's write has ended, for the time after this primary.
     Outcome = 7,
-    /// A client's session (session not 0) or the whole client has ended.
-    Forget = 8,
     /// Nothing but clock and token floor.
-    Beat = 9,
+    Beat = 8,
     /// The key holds a counter whose cell is frozen at the primary; the figure is its last value.
-    Count = 10,
+    Count = 9,
 }
 
 impl What {
@@ -77,9 +75,8 @@ impl What {
             5 => Self::Ask,
             6 => Self::Adopt,
             7 => Self::Outcome,
-            8 => Self::Forget,
-            9 => Self::Beat,
-            10 => Self::Count,
+            8 => Self::Beat,
+            9 => Self::Count,
             _ => return None,
         })
     }
@@ -279,10 +276,10 @@ impl Entry {
             return refuse("token floor", self.token_floor, super::lock_word::TOKEN_MAX);
         }
         match &self.origin {
-            Some(origin) if origin.resolved_below > origin.sequence && self.what != What::Forget => {
+            Some(origin) if origin.resolved_below > origin.sequence => {
                 refuse("resolved below", origin.resolved_below, origin.sequence)
             }
-            None if matches!(self.what, What::Outcome | What::Forget) => refuse("client", 0, u64::MAX),
+            None if self.what == What::Outcome => refuse("client", 0, u64::MAX),
             _ => Ok(()),
         }
     }
@@ -337,7 +334,7 @@ mod tests {
         assert_eq!(field(Entry { key_len: 4097, ..entry() }), "key length");
         assert_eq!(field(Entry { sequence: 0, ..entry() }), "sequence");
         assert_eq!(field(Entry { token_floor: u64::MAX, ..entry() }), "token floor");
-        assert_eq!(field(Entry { sequence: 1, ..Entry::new(What::Forget, 1, 2) }), "client");
+        assert_eq!(field(Entry { sequence: 1, ..Entry::new(What::Outcome, 1, 2) }), "client");
     }
 
     proptest! {

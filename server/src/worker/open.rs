@@ -103,7 +103,6 @@ impl Worker {
             self.disconnect(endpoint);
         }
         self.windows.remove(&(client, session));
-        self.forget_origin(client, session);
     }
 
     pub(super) fn expel(&mut self, client: ClientId, reply: Sender<()>) {
@@ -111,7 +110,6 @@ impl Worker {
             self.disconnect(endpoint);
         }
         self.windows.retain(|(of, _), _| *of != client);
-        self.forget_origin(client, 0);
         self.expelling.push((client, reply));
     }
 

@@ -48,6 +48,27 @@ fn a_copy_takes_over() {
     cluster.stop();
 }
 
+/// A primary that has lost its lease sweeps its clients: they ask another server what became of their writes.
+#[test]
+fn a_client_that_was_swept_may_still_ask_elsewhere() {
+    let cluster = Cluster::start(&[1, 1], 2);
+    cluster.fill(2);
+    let mut client = cluster.client(1);
+    let version = put_soon(&mut client, b"key", b"1");
+    let (reply, swept) = bounded(1);
+    let workers = &cluster.servers[0].workers;
+    workers.send(0, Command::Expel { client: client.id, reply }).unwrap();
+    swept.recv_timeout(PATIENCE).unwrap();
+    // What the sweep may have told the copy arrives before this.
+    put_soon(&mut cluster.client(1), b"key", b"2");
+    cluster.bury(1);
+    let mut other = cluster.client(2);
+    put_soon(&mut other, b"key", b"3");
+    let told = resolve(&cluster, 2, client.id, client.sequence, b"key");
+    assert_eq!((told.outcome, told.version), (Outcome::Done, version));
+    cluster.stop();
+}
+
 /// A primary that has not heard of its end publishes and acks nothing once its backup serves another.
 #[test]
 fn a_primary_of_the_past_acks_nothing() {

@@ -27,12 +27,6 @@ impl Worker {
         }
         self.store.hear_clock(entry.clock_ms);
         self.store.raise_token_floor(entry.token_floor);
-        if entry.what == What::Forget {
-            if let Some(origin) = entry.origin {
-                self.replication.outcomes.forget(origin.client, origin.session);
-            }
-            return plain(Outcome::Done);
-        }
         let shard = self.replication.shards.entry(entry.shard).or_default();
         if entry.reign < shard.copy.fence || matches!(&shard.role, Role::Primary(p) if p.reign >= entry.reign) {
             return Applied::Answer(Outcome::WrongPrimary, [shard.copy.fence.into(), 0]);
@@ -67,7 +61,7 @@ impl Worker {
                 plain(Outcome::Done)
             }
             What::Put | What::Delete | What::Count => self.apply_change(entry, content),
-            What::Beat | What::Forget => plain(Outcome::Done),
+            What::Beat => plain(Outcome::Done),
         }
     }
 

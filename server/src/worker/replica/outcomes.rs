@@ -9,8 +9,13 @@ use sidewire_common::layout::replica_entry::Origin;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the outcomes of a session are kept that tells of none any more. A client asks within its call's deadline.
+/// How long the outcomes of a session are kept that tells of none any more. A client asks within its call's deadline, and of
+/// another server when its session here has ended long ago: that it ended, or was swept, says nothing.
 const KEPT: Duration = Duration::from_secs(600);
+/// How often what is kept is looked through.
+const AGED_EACH: Duration = Duration::from_secs(5);
+/// Sessions of which anything is kept; beyond, a quarter of them is dropped, those first that have told nothing for longest.
+const SESSIONS_MAX: usize = 1 << 16;
 /// Outcomes kept of one session and worker; its client has at most as many open.
 const KEPT_MAX: usize = 256;
 
@@ -30,14 +35,17 @@ struct Session {
     touched: Option<BootInstant>,
 }
 
-/// By client, session and the primary's worker.
 #[derive(Debug, Default)]
-pub(in super::super) struct Outcomes(BTreeMap<(ClientId, u32, u32), Session>);
+pub(in super::super) struct Outcomes {
+    /// By client, session and the primary's worker.
+    sessions: BTreeMap<(ClientId, u32, u32), Session>,
+    aged: Option<BootInstant>,
+}
 
 impl Outcomes {
     /// A write of `shard` has ended.
     pub fn add(&mut self, origin: &Origin, shard: u32, ended: Ended, now: BootInstant) {
-        let session = self.0.entry((origin.client, origin.session, origin.worker)).or_default();
+        let session = self.sessions.entry((origin.client, origin.session, origin.worker)).or_default();
         session.touched = Some(now);
         if origin.resolved_below > session.line {
             session.line = origin.resolved_below;
@@ -49,28 +57,36 @@ impl Outcomes {
         while session.ended.len() > KEPT_MAX {
             session.ended.pop_first();
         }
+        if self.sessions.len() > SESSIONS_MAX {
+            self.make_room();
+        }
+    }
+
+    fn make_room(&mut self) {
+        let mut touched: Vec<Option<BootInstant>> = self.sessions.values().map(|session| session.touched).collect();
+        let (_, &mut limit, _) = touched.select_nth_unstable(SESSIONS_MAX / 4);
+        self.sessions.retain(|_, session| session.touched > limit);
     }
 
     /// How a write has ended; `None` when it was never carried out.
     pub fn find(&self, client: ClientId, session: u32, sequence: u64, shard: u32) -> Option<Ended> {
-        let of_session = self.0.range((client, session, 0)..=(client, session, u32::MAX));
+        let of_session = self.sessions.range((client, session, 0)..=(client, session, u32::MAX));
         of_session.filter_map(|(_, s)| s.ended.get(&sequence)).find(|(of, _)| *of == shard).map(|(_, ended)| *ended)
-    }
-
-    /// A session (0: all of the client's) has ended.
-    pub fn forget(&mut self, client: ClientId, session: u32) {
-        self.0.retain(|(of, number, _), _| *of != client || (session != 0 && *number != session));
     }
 
     /// Drops what nobody will ask after.
     pub fn age(&mut self, now: BootInstant) {
-        self.0.retain(|_, session| session.touched.is_some_and(|at| now.since(at) < KEPT));
+        if self.aged.is_some_and(|at| now.since(at) < AGED_EACH) {
+            return;
+        }
+        self.aged = Some(now);
+        self.sessions.retain(|_, session| session.touched.is_some_and(|at| now.since(at) < KEPT));
     }
 
     /// All outcomes of a shard, for a copy that begins.
     pub fn of_shard(&self, shard: u32) -> Vec<(Origin, Ended)> {
         let mut all = Vec::new();
-        for ((client, session, worker), kept) in &self.0 {
+        for ((client, session, worker), kept) in &self.sessions {
             for (&sequence, (_, ended)) in kept.ended.iter().filter(|(_, (of, _))| *of == shard) {
                 let origin = Origin {
                     client: *client,
@@ -120,10 +136,19 @@ mod tests {
         assert_eq!(outcomes.of_shard(4).len(), 1);
         outcomes.add(&origin(3, 3), 3, ended, now);
         assert_eq!(outcomes.find(ClientId(7), 1, 1, 3), None);
-        outcomes.forget(ClientId(7), 2);
         assert_eq!(outcomes.find(ClientId(7), 1, 3, 3), Some(ended));
-        outcomes.forget(ClientId(7), 0);
-        assert_eq!(outcomes.find(ClientId(7), 1, 3, 3), None);
+    }
+
+    #[test]
+    fn sessions_that_told_something_last_stay() {
+        let mut outcomes = Outcomes::default();
+        let ended = Ended { version: 9, figure: 0 };
+        let of = |client: u128| Origin { client: ClientId(client), ..origin(1, 1) };
+        let all = 1..=SESSIONS_MAX as u128 + 1;
+        all.clone().for_each(|client| outcomes.add(&of(client), 3, ended, BootInstant::from_nanos(client as u64)));
+        assert_eq!(outcomes.find(ClientId(1), 1, 1, 3), None);
+        assert_eq!(outcomes.find(ClientId(*all.end()), 1, 1, 3), Some(ended));
+        assert!((SESSIONS_MAX / 2..SESSIONS_MAX).contains(&outcomes.sessions.len()));
     }
 
     #[test]

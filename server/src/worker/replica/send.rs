@@ -149,7 +149,7 @@ impl Worker {
     /// What a message is now; `None` when it concerns nobody any more.
     fn draft_of(&mut self, message: &Message) -> Option<Draft> {
         if let Message::Plain(entry) = message {
-            let current = entry.what == What::Forget || self.replication.reign(entry.shard) == Some(entry.reign);
+            let current = self.replication.reign(entry.shard) == Some(entry.reign);
             return current.then(|| Draft { entry: *entry, key: Box::default(), value: None });
         }
         let reign = self.replication.reign(message.shard())?;

@@ -8,8 +8,7 @@ use super::send::Message;
 use super::{Phase, Role};
 use sidewire_common::clock::BootInstant;
 use sidewire_common::cluster::change::Change as Wanted;
-use sidewire_common::id::ClientId;
-use sidewire_common::layout::replica_entry::{Entry, Origin, What};
+use sidewire_common::layout::replica_entry::{Entry, What};
 use std::time::Duration;
 
 /// Ticks in a lease.
@@ -132,18 +131,5 @@ impl Worker {
             wishes.extend(joining.map(|(&member, _)| Wanted::InSync { shard, reign, member }));
         }
         wishes.into_iter().for_each(|wish| self.store.cluster().wish(wish));
-    }
-
-    /// A client, or one of its sessions, has ended: nobody will ask after its writes.
-    pub(in super::super) fn forget_origin(&mut self, client: ClientId, session: u32) {
-        if self.replication.map.is_none() {
-            return;
-        }
-        self.replication.outcomes.forget(client, session);
-        let origin = Some(Origin { client, session, worker: self.number, sequence: 0, resolved_below: 0 });
-        for (&(_, worker), link) in &mut self.replication.links {
-            // It is about no shard: one of the worker that is reached, in no reign.
-            link.queue.push_back(Message::Plain(Entry { origin, ..Entry::new(What::Forget, worker, 0) }));
-        }
     }
 }
