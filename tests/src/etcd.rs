@@ -58,6 +58,12 @@ impl Etcd {
         format!("{}://127.0.0.1:{}", self.scheme, self.port)
     }
 
+    /// Where it takes connections, on the loopback.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its folder.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {

@@ -13,6 +13,7 @@
 //!   cable      two devices of the lab and the link between them, to be cut
 //!   intruder   a client without the library, to do what the library never does
 //!   raw_shm    the same for the shm fabric alone: its door and its memory, in bytes
+//!   relay      a way of TCP between two programs, to be cut
 //!   fuzz       every decoder, with what must hold of its answers
 //!   stalls     times for which the machine gave nobody any time
 //!   schedules  seeds of a simulated world: run on all cores, and again
@@ -47,6 +48,7 @@
 //! | 10 an acked write is there after any fault | `cluster_sim` | the fault as it was before it was mended: a server that entered anew is read as the member that it was (seeds 83, 99, 126, 144: *nothing there*); a seat is given to another driver while a call looks there for its operation (seed 79: another key's value); *not yet*: the rules of replication themselves, one by one |
 //! | 10 nothing begins anew while a copy lives | `cluster_sim`, `etcd` | as before: a session spins on an idle driver (seed 3); servers whose leases ran out together enter as others (seed 22) |
 //! | 11 a shard serves again, and a call reaches it | `cluster_sim`, `shards`, `etcd` | as before: an heir that is named late is not asked (seed 28); what has ended keeps an endpoint from being opened (`shards`); a lease that a new stream does not find is waited for (`etcd`) |
+//! | 9 a write is carried out once, over the end of its primary | `failover`, `replicas` | as before: a server without a lease sweeps its clients and has the copies forget how their writes ended (*one value under two versions*, in each run of ten servers cut off) |
 //! | 8 a guard that says it holds does | `failover`, `cluster_sim`, `replicas` | as before: a hand-over in vain gives locks new cells in the same reign (seen by 20 rounds of `failover`; with *Waver* as the only fault seeds 25 and 55) |
 //! | the order of an update | `sim` | *not yet* within 3,600 schedules: slot before state |
 //! | a late holder's writes are refused | `locks` | any token passes the fence |
@@ -61,6 +63,7 @@ pub mod history;
 pub mod intruder;
 pub mod programs;
 pub mod raw_shm;
+pub mod relay;
 pub mod schedules;
 pub mod server;
 pub mod setting;

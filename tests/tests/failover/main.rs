@@ -1,4 +1,5 @@
-//! Three servers, two copies of each shard, and four client processes, while servers are killed or stopped.
+//! Three servers, two copies of each shard, and four client processes, while servers are killed, stopped, cut off from the
+//! map, or restarted one after the other.
 //!
 //! What could break: an acked write that is gone, a value of before that comes back, a number or a token that is granted
 //! twice, a counter whose sum is wrong, a call that ends in an error although a copy was there, a pause that is longer
@@ -16,7 +17,9 @@ mod client;
 mod servers;
 mod story;
 
-use servers::Servers;
+use parking_lot::Mutex;
+use servers::{SERVERS, Servers};
+use sidewire_tests::relay::Cut;
 use sidewire_tests::setting::number;
 use sidewire_tests::{child, setting};
 use std::time::Duration;
@@ -39,8 +42,13 @@ fn child() {
     child::run(&[("client", client::run)]);
 }
 
-fn tell(kind: &'static str, fault: fn(&mut Servers, usize)) {
-    let faults = number("SIDEWIRE_FAILOVERS").unwrap_or(FAULTS_DEFAULT);
+/// One story at a time: each has a cluster of its own, and asks for how long it was away.
+static STAGE: Mutex<()> = Mutex::new(());
+
+/// Lives through the faults; one call of `fault` is a fault of each of so many `servers`.
+fn tell(kind: &'static str, servers: u64, fault: fn(&mut Servers, usize)) {
+    let _stage = STAGE.lock();
+    let faults = number("SIDEWIRE_FAILOVERS").unwrap_or(FAULTS_DEFAULT).div_ceil(servers);
     let seed = number("SIDEWIRE_CHAOS_SEED").unwrap_or_else(rand::random);
     println!("SIDEWIRE_CHAOS_SEED={seed} SIDEWIRE_FAILOVERS={faults}");
     let mut story = Story::begin(seed);
@@ -54,7 +62,7 @@ fn tell(kind: &'static str, fault: fn(&mut Servers, usize)) {
 
 #[test]
 fn a_killed_server_loses_nothing() {
-    tell("server killed and started again", |servers, at| {
+    tell("server killed and started again", 1, |servers, at| {
         servers.kill(at);
         std::thread::sleep(lease() * 3);
         servers.start_again(at);
@@ -63,9 +71,33 @@ fn a_killed_server_loses_nothing() {
 
 #[test]
 fn a_server_of_the_past_is_not_believed() {
-    tell("server stopped for longer than its lease", |servers, at| {
+    tell("server stopped for longer than its lease", 1, |servers, at| {
         servers.pause(at);
         std::thread::sleep(lease() * 3);
         servers.resume(at);
+    });
+}
+
+#[test]
+fn a_server_that_reaches_the_map_no_more_is_replaced() {
+    // By turns nobody is told, and all connections end.
+    tell("server cut off from the map, in silence and loudly", 2, |servers, at| {
+        for (at, cut) in [(at, Cut::Silent), ((at + 1) % SERVERS, Cut::Loud)] {
+            servers.cut(at, cut);
+            std::thread::sleep(lease() * 3);
+            servers.cut(at, Cut::Not);
+            servers.heal();
+        }
+    });
+}
+
+#[test]
+fn servers_are_restarted_one_after_the_other() {
+    tell("three servers restarted one after the other", SERVERS as u64, |servers, _| {
+        for at in 0..SERVERS {
+            servers.stop(at);
+            servers.start_again(at);
+            servers.heal();
+        }
     });
 }

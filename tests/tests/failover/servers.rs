@@ -6,6 +6,7 @@ use sidewire_proto::cluster_map::from_wire;
 use sidewire_proto::v1::MapRequest;
 use sidewire_proto::v1::cluster_client::ClusterClient;
 use sidewire_tests::etcd::Etcd;
+use sidewire_tests::relay::{Cut, Relay};
 use sidewire_tests::{Server, setting};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ const HEAL: Duration = Duration::from_secs(60);
 
 pub struct Servers {
     servers: Vec<Server>,
+    /// Each server's way to etcd.
+    ways: Vec<Relay>,
     _etcd: Etcd,
 }
 
@@ -24,12 +27,13 @@ impl Servers {
     /// Starts them and waits until every shard has its copies.
     pub fn start() -> Self {
         let etcd = Etcd::start();
-        let servers = (0..SERVERS).map(|at| {
-            let node = format!("n{at}");
-            let args = ["--etcd", &etcd.url(), "--cluster", "test", "--node", &node, "--replicas", REPLICAS];
+        let ways: Vec<Relay> = (0..SERVERS).map(|_| Relay::to(etcd.port())).collect();
+        let servers = ways.iter().enumerate().map(|(at, way)| {
+            let (node, url) = (format!("n{at}"), format!("http://127.0.0.1:{}", way.port()));
+            let args = ["--etcd", &url, "--cluster", "test", "--node", &node, "--replicas", REPLICAS];
             Server::builder().lease(lease()).workers(2).cells(4096).memory("128MiB").args(&args).start()
         });
-        let servers = Self { servers: servers.collect(), _etcd: etcd };
+        let servers = Self { servers: servers.collect(), ways, _etcd: etcd };
         servers.heal();
         servers
     }
@@ -39,10 +43,10 @@ impl Servers {
         self.servers.iter().map(Server::address).collect::<Vec<_>>().join(",")
     }
 
-    /// The map, as the first that answers tells it.
+    /// The latest map that any of them tells: one that was cut off may know an old one only.
     fn map(&self) -> Option<ClusterMap> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        self.servers.iter().find_map(|server| {
+        let told = self.servers.iter().filter_map(|server| {
             let told = runtime.block_on(async {
                 let limit = Duration::from_millis(500);
                 let connecting = ClusterClient::connect(format!("http://{}", server.address()));
@@ -50,7 +54,8 @@ impl Servers {
                 tokio::time::timeout(limit, client.map(MapRequest {})).await.ok()?.ok()
             });
             from_wire(told?.into_inner()).ok()
-        })
+        });
+        told.max_by_key(|map| map.epoch)
     }
 
     /// Waits until every shard has two copies and nobody is on the way.
@@ -88,6 +93,16 @@ impl Servers {
 
     pub fn kill(&mut self, at: usize) {
         self.servers[at].kill();
+    }
+
+    /// Ends one as an operator does, with all that this gives it to do.
+    pub fn stop(&mut self, at: usize) {
+        self.servers[at].stop();
+    }
+
+    /// What becomes of all that one says to etcd, and hears from it.
+    pub fn cut(&mut self, at: usize, cut: Cut) {
+        self.ways[at].cut(cut);
     }
 
     pub fn start_again(&mut self, at: usize) {

@@ -148,10 +148,10 @@ impl Account {
     }
 
     fn verdict(&self) -> Result<(), String> {
-        let explored = self.explored.as_ref().map_err(Clone::clone)?;
-        println!("linearizable as one history; {explored} configurations");
         let must = |holds: bool, wrong: String| if holds { Ok(()) } else { Err(wrong) };
         must(self.lost == 0, format!("{} shards were begun anew", self.lost))?;
+        let explored = self.explored.as_ref().map_err(Clone::clone)?;
+        println!("linearizable as one history; {explored} configurations");
         let most = lease() + PAUSE_BEYOND_LEASE + setting::patience(SLACK);
         must(self.pause.0 <= most, format!("{} was without an answer for {:?}", self.pause.1, self.pause.0))?;
         must(self.longest <= deadline() + deadline() / 10, format!("a call took {:?}", self.longest))?;
