@@ -7,6 +7,7 @@ mod harness;
 
 use harness::{Server, attach_request, code};
 use sidewire_common::id::ClientId;
+use sidewire_common::layout::LAYOUT_VERSION;
 use sidewire_common::limits::SESSIONS_PER_CLIENT_MAX;
 use sidewire_proto::v1::admin_client::AdminClient;
 use sidewire_proto::v1::open_endpoint_request::Role;
@@ -73,7 +74,7 @@ async fn each_wrong_field_of_attach_is_named_and_admits_nobody() {
         let status = sessions.attach(request).await.unwrap_err();
         assert_refusal(&status, Code::InvalidArgument, "field", &[field]);
     }
-    for layout_version in [0, 2, u32::MAX] {
+    for layout_version in [0, LAYOUT_VERSION - 1, LAYOUT_VERSION + 1, u32::MAX] {
         let status = sessions.attach(AttachRequest { layout_version, ..right.clone() }).await.unwrap_err();
         assert_refusal(&status, Code::FailedPrecondition, "layout-version", &["layout_version", &layout_version.to_string()]);
     }
