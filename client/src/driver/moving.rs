@@ -59,20 +59,28 @@ impl Driver {
         self.reader = Reader::connected(link.reader);
         self.port = link.port;
         self.attached = attached;
-        let mut buffers = link.buffers;
-        for name in self.ops.keys() {
-            let Some(op) = self.ops.find(name) else { continue };
-            op.hash = KeyHash::of(&op.key, self.attached.terms.hash_seed);
-            if let Some((old, bytes)) = op.image.take() {
-                // The old buffer is registered with the old fabric.
-                op.image = buffers.take(bytes).ok().map(|mut image| {
-                    image.bytes_mut()[..bytes].copy_from_slice(&old.bytes()[..bytes]);
-                    (image, bytes)
-                });
-            }
-        }
-        self.buffers = buffers;
+        // The old buffers are registered with the old fabric.
+        let old = std::mem::replace(&mut self.buffers, link.buffers);
         self.alive = true;
+        for name in self.ops.keys() {
+            self.bring_over(name);
+        }
+        drop(old);
+    }
+
+    /// An operation's key and image are those of the new attachment. One whose image finds no room ends: without its value
+    /// there is nothing to be sent again.
+    fn bring_over(&mut self, name: SlabKey) {
+        let Some(op) = self.ops.find(name) else { return };
+        op.hash = KeyHash::of(&op.key, self.attached.terms.hash_seed);
+        let Some((old, bytes)) = op.image.take() else { return };
+        match self.buffers.take(bytes) {
+            Ok(mut image) => {
+                image.bytes_mut()[..bytes].copy_from_slice(&old.bytes()[..bytes]);
+                op.image = Some((image, bytes));
+            }
+            Err(error) => self.finish(name, Err(error.into())),
+        }
     }
 
     /// Closes all endpoints, takes all work back, and ends what cannot be begun anew.

@@ -217,7 +217,8 @@ impl Worker {
                 self.surrender_again(deferred.work.hash.shard());
                 Unmet::plain(Outcome::Busy)
             }
-            Stage::Add => Unmet::plain(Outcome::Forgotten),
+            // Whether it was done nobody can tell: the word may have changed by its holder as well.
+            Stage::Add | Stage::Break => Unmet::plain(Outcome::Forgotten),
             _ => Unmet::plain(Outcome::Busy),
         };
         self.finish_and_unpark(deferred.work, unmet);
