@@ -16,8 +16,9 @@ Stores are measured in interleaved rounds; a figure is the median round's.
   --locations entries of the client's location cache, for rows about warm Gets [4M]
   --keys      keys of the row about memory [10M]
   --json      keep every report of kv-bench in this folder
-  ROW         own, get, lmdb, peers, pipeline, put, reads, threads, memory, ycsb
-              [all but ycsb, which prints the YCSB workloads and the raw fabric]
+  ROW         own, get, lmdb, peers, pipeline, put, reads, threads, memory, copies, ycsb
+              [all but copies, which wants an etcd and more cores than copies, and
+              ycsb, which prints the YCSB workloads and the raw fabric]
 
 SIDEWIRE_BIN_DIR names another folder of programs than target/release;
 SIDEWIRE_BENCH_SERVER holds further options of kv-server, e.g.
@@ -38,7 +39,7 @@ while (($#)); do
             shift
             ;;
         --help | -h) usage; exit 0 ;;
-        own | get | lmdb | peers | pipeline | put | reads | threads | memory | ycsb) rows+=("$1") ;;
+        own | get | lmdb | peers | pipeline | put | reads | threads | memory | copies | ycsb) rows+=("$1") ;;
         *) usage >&2; die "unknown option $1" ;;
     esac
     shift
@@ -52,13 +53,18 @@ memory=$(mktemp -d /dev/shm/sidewire-bench.XXXXXX)
 chmod 755 "$work"
 [[ -z $json ]] || mkdir -p "$json"
 kept=${json:-$work}
-server='' redis='' memcached='' table=()
+server='' redis='' memcached='' etcd='' members=() table=()
 
 end() { # process
     [[ -z $1 ]] || kill "$1" 2>/dev/null || true
     [[ -z $1 ]] || wait "$1" 2>/dev/null || true
 }
-trap 'end "$server"; end "$redis"; end "$memcached"; rm -rf "$work" "$memory"' EXIT
+end_clusters() {
+    local process
+    for process in "${members[@]}" $etcd; do end "$process"; done
+    members=() etcd=''
+}
+trap 'end "$server"; end "$redis"; end "$memcached"; end_clusters; rm -rf "$work" "$memory"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -279,6 +285,87 @@ row_memory() {
         row "heap beyond the records' own bytes, values of $size B" "<= $( ((size == 64)) && echo 30 || echo 10) %" \
             "$(figure memory '.growth.heap_overhead * 1000 | round / 10') %" "$count keys"
     done
+}
+
+# A port that nobody has now.
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 30000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { printf '%s' "$port"; return; }
+    done
+}
+
+start_etcd() {
+    local tries peer
+    etcd_url=http://127.0.0.1:$(free_port)
+    peer=http://127.0.0.1:$(free_port)
+    etcd --name bench --data-dir "$memory/etcd" --listen-client-urls "$etcd_url" --advertise-client-urls "$etcd_url" \
+        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "bench=$peer" >"$work/etcd.log" 2>&1 &
+    etcd=$!
+    for ((tries = 0; tries < 100; tries++)); do
+        grep -q 'ready to serve client requests' "$work/etcd.log" && return
+        kill -0 "$etcd" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$work/etcd.log" >&2
+    die "etcd did not start"
+}
+
+# A cluster of so many servers with as many copies of each shard; leaves their addresses in SIDEWIRE_SERVER.
+start_copies() { # copies
+    local at tries address all=()
+    for ((at = 1; at <= $1; at++)); do
+        "$programs/kv-server" --listen 127.0.0.1:0 --memory 512MiB --workers 1 --pin off --log warn --etcd "$etcd_url" \
+            --cluster "copies-$1" --node "n$at" --replicas "$1" >"$work/member" 2>>"$work/log" &
+        members+=($!)
+        for ((tries = 0; tries < 300; tries++)); do
+            address=$(sed -n 's/^listening on //p' "$work/member")
+            [[ -z $address ]] || break
+            sleep 0.1
+        done
+        [[ -n $address ]] || { cat "$work/log" >&2; die "a server of a cluster did not start"; }
+        all+=("$address")
+    done
+    SIDEWIRE_SERVER=$(IFS=,; printf '%s' "${all[*]}")
+    export SIDEWIRE_SERVER
+    # Every shard has all its copies.
+    for ((tries = 0; tries < 300; tries++)); do
+        "$programs/kvctl" cluster status --json 2>/dev/null | jq -e '.settled' >/dev/null && return
+        sleep 0.1
+    done
+    die "the cluster of $1 does not settle"
+}
+
+row_copies() {
+    type -P etcd >/dev/null || { say "no etcd here: run 'deploy/setup.sh --lab'"; return 0; }
+    local round copies
+    declare -A servers puts gets
+    start_etcd
+    for copies in 1 2 3; do
+        start_copies "$copies"
+        servers[$copies]=$SIDEWIRE_SERVER
+        bench load load --records 100k
+    done
+    for ((round = 1; round <= rounds; round++)); do
+        for copies in 1 2 3; do
+            export SIDEWIRE_SERVER=${servers[$copies]}
+            bench put run -w c -p readproportion=0 -p updateproportion=1 --records 100k --duration "$duration" --no-raw
+            puts[$copies]+="$(figure put .latency_ns.update.p50) "
+            bench get run -w c --records 100k --duration "$duration" --warmup sweep --no-raw
+            gets[$copies]+="$(figure get .latency_ns.read.p50) "
+        done
+    done
+    local put1 get1 put get
+    put1=$(tr ' ' '\n' <<<"${puts[1]% }" | median)
+    get1=$(tr ' ' '\n' <<<"${gets[1]% }" | median)
+    for copies in 2 3; do
+        put=$(tr ' ' '\n' <<<"${puts[$copies]% }" | median)
+        get=$(tr ' ' '\n' <<<"${gets[$copies]% }" | median)
+        row "Put p50, $copies copies / one ($(nproc) cores, $((copies + 1)) processes)" "<= $( ((copies == 2)) && echo 2.2 || echo 2.5)" "$(over "$put" "$put1")" "$put / $put1 ns"
+        row "Get p50, $copies servers / one" "<= 1.05" "$(over "$get" "$get1")" "$get / $get1 ns"
+    done
+    end_clusters
 }
 
 row_ycsb() {
