@@ -108,8 +108,10 @@ pub fn command(args: &LoadArgs) -> Result<Report, Stop> {
     let failed = loaded.measured.recorder.failures.total().saturating_sub(loaded.retried);
     report.complete = loaded.stored == records && failed == 0 && loaded.measured.gave_up.is_none();
     if let (Some(admin), Some(before)) = (&admin, before) {
-        let after = settled(admin, before.keys == 0, loaded.stored)?;
-        report.complete &= before.keys != 0 || after.keys == loaded.stored;
+        // One of several servers has some of the keys, and copies of others.
+        let counts_all = before.keys == 0 && !is_one_of_several(admin);
+        let after = settled(admin, counts_all, loaded.stored)?;
+        report.complete &= !counts_all || after.keys == loaded.stored;
         report.growth = Some(Growth::of(before.keys, &after));
     }
     let cost = look.until(to.look()?);
@@ -117,12 +119,16 @@ pub fn command(args: &LoadArgs) -> Result<Report, Stop> {
     Ok(report)
 }
 
-/// What the server says when its count of keys, if it began empty, has followed.
-fn settled(admin: &Admin, was_empty: bool, stored: u64) -> Result<InfoReply, Stop> {
+fn is_one_of_several(admin: &Admin) -> bool {
+    admin.cluster_status().is_ok_and(|status| status.map.is_some_and(|map| map.members.len() > 1))
+}
+
+/// What the server says when its count of keys, if that is to be all that was stored, has followed.
+fn settled(admin: &Admin, counts_all: bool, stored: u64) -> Result<InfoReply, Stop> {
     let until = Instant::now() + COUNT_SETTLES;
     loop {
         let info = admin.info()?;
-        if !was_empty || info.keys == stored || Instant::now() > until {
+        if !counts_all || info.keys == stored || Instant::now() > until {
             return Ok(info);
         }
         std::thread::sleep(Duration::from_millis(50));
