@@ -26,7 +26,8 @@ SIDEWIRE_BENCH_SERVER holds further options of kv-server, e.g.
 TEXT
 }
 
-die() { printf 'bench: %s\n' "$*" >&2; exit 1; }
+# shellcheck source=deploy/demo-words.sh
+source "$(dirname "${BASH_SOURCE[0]}")/demo-words.sh"
 say() { printf 'bench: %s\n' "$*" >&2; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -287,31 +288,6 @@ row_memory() {
     done
 }
 
-# A port that nobody has now.
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 30000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { printf '%s' "$port"; return; }
-    done
-}
-
-start_etcd() {
-    local tries peer
-    etcd_url=http://127.0.0.1:$(free_port)
-    peer=http://127.0.0.1:$(free_port)
-    etcd --name bench --data-dir "$memory/etcd" --listen-client-urls "$etcd_url" --advertise-client-urls "$etcd_url" \
-        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "bench=$peer" >"$work/etcd.log" 2>&1 &
-    etcd=$!
-    for ((tries = 0; tries < 100; tries++)); do
-        grep -q 'ready to serve client requests' "$work/etcd.log" && return
-        kill -0 "$etcd" 2>/dev/null || break
-        sleep 0.1
-    done
-    cat "$work/etcd.log" >&2
-    die "etcd did not start"
-}
-
 # A cluster of so many servers with as many copies of each shard; leaves their addresses in SIDEWIRE_SERVER.
 start_copies() { # copies
     local at tries address all=()
@@ -319,11 +295,7 @@ start_copies() { # copies
         "$programs/kv-server" --listen 127.0.0.1:0 --memory 512MiB --workers 1 --pin off --log warn --etcd "$etcd_url" \
             --cluster "copies-$1" --node "n$at" --replicas "$1" >"$work/member" 2>>"$work/log" &
         members+=($!)
-        for ((tries = 0; tries < 300; tries++)); do
-            address=$(sed -n 's/^listening on //p' "$work/member")
-            [[ -z $address ]] || break
-            sleep 0.1
-        done
+        address=$(listening_on "$work/member" $!)
         [[ -n $address ]] || { cat "$work/log" >&2; die "a server of a cluster did not start"; }
         all+=("$address")
     done
@@ -341,7 +313,7 @@ row_copies() {
     type -P etcd >/dev/null || { say "no etcd here: run 'deploy/setup.sh --lab'"; return 0; }
     local round copies
     declare -A servers puts gets
-    start_etcd
+    start_etcd "$memory"
     for copies in 1 2 3; do
         start_copies "$copies"
         servers[$copies]=$SIDEWIRE_SERVER

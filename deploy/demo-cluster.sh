@@ -43,34 +43,6 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A port that nobody has now.
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 30000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { printf '%s' "$port"; return; }
-    done
-}
-
-start_etcd() {
-    local url peer
-    url=http://127.0.0.1:$(free_port)
-    peer=http://127.0.0.1:$(free_port)
-    # A death is noticed when a lease has run out, and etcd grants none below one and a half elections.
-    etcd --name demo --data-dir etcd --listen-client-urls "$url" --advertise-client-urls "$url" \
-        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "demo=$peer" \
-        --heartbeat-interval 50 --election-timeout 500 >etcd.log 2>&1 &
-    etcd=$!
-    etcd_url=$url
-    for _ in {1..100}; do
-        grep -q 'ready to serve client requests' etcd.log && return
-        kill -0 "$etcd" 2>/dev/null || break
-        sleep 0.1
-    done
-    cat etcd.log >&2
-    die "etcd did not start"
-}
-
 # Starts node $1; one that was there before gets the port that it had.
 start_server() {
     local listen=${addresses[$1]:-127.0.0.1:0}
@@ -83,7 +55,7 @@ start_server() {
 }
 
 say "1. An etcd for the map, and three servers that keep two copies of everything"
-start_etcd
+start_etcd "$work"
 for node in red green blue; do start_server "$node"; done
 SIDEWIRE_SERVER=${addresses[red]},${addresses[green]},${addresses[blue]}
 export SIDEWIRE_SERVER

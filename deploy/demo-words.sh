@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the demos have in common: how they speak, and where the programs are. Sourced, never run.
+# What the demos and the benchmark have in common: how they speak, where the programs are, an etcd. Sourced, never run.
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
@@ -41,4 +41,33 @@ listening_on() {
         sleep 0.1
     done
     printf '%s' "$address"
+}
+
+# A port that nobody has now.
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 30000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { printf '%s' "$port"; return; }
+    done
+}
+
+# Starts an etcd with its data and log in folder $1; its process is left in `etcd`, its URL in `etcd_url`.
+# shellcheck disable=SC2034 # both are for who sources this
+start_etcd() {
+    local peer
+    etcd_url=http://127.0.0.1:$(free_port)
+    peer=http://127.0.0.1:$(free_port)
+    # A death is noticed when a lease has run out, and etcd grants none below one and a half elections.
+    etcd --name alone --data-dir "$1/etcd" --listen-client-urls "$etcd_url" --advertise-client-urls "$etcd_url" \
+        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "alone=$peer" \
+        --heartbeat-interval 50 --election-timeout 500 >"$1/etcd.log" 2>&1 &
+    etcd=$!
+    for _ in {1..100}; do
+        grep -q 'ready to serve client requests' "$1/etcd.log" && return
+        kill -0 "$etcd" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$1/etcd.log" >&2
+    die "etcd did not start"
 }
