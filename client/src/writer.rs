@@ -1,8 +1,9 @@
 //! One write endpoint's bookkeeping: sequences, credits, ring space, and what is known of each request.
 //!
 //! A request is *open* from its sending until its answer has come **and** its work request has ended: only then is
-//! its buffer ours again. One that was copied into a message which several share waits for its answer alone. After a broken connection the worker is asked after every open write by its sequence;
-//! those that were never done are sent again, in their order.
+//! its buffer ours again. One that was copied into a message which several share waits for its answer alone. After a
+//! broken connection the worker is asked after every open write by its sequence; those that were never done are sent
+//! again, in their order.
 
 use crate::slab::SlabKey;
 use sidewire_common::layout::ack::{Ack, Outcome};

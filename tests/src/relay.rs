@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub enum Cut {
 
 struct Way {
     cut: AtomicU8,
-    over: AtomicU8,
+    over: AtomicBool,
     target: u16,
     open: Mutex<Vec<TcpStream>>,
 }
@@ -46,7 +46,7 @@ impl Relay {
     pub fn to(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the system picks a port");
         let port = listener.local_addr().expect("it is bound").port();
-        let way = Arc::new(Way { cut: AtomicU8::new(Cut::Not as u8), over: AtomicU8::new(0), target, open: Mutex::default() });
+        let way = Arc::new(Way { cut: AtomicU8::new(Cut::Not as u8), over: AtomicBool::new(false), target, open: Mutex::default() });
         let of = Arc::clone(&way);
         thread::spawn(move || of.serve(&listener));
         Self { port, way }
@@ -69,7 +69,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        self.way.over.store(1, Ordering::SeqCst);
+        self.way.over.store(true, Ordering::SeqCst);
         self.way.end_all();
         // Whoever accepts looks up.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
@@ -82,7 +82,7 @@ impl Way {
     }
 
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::SeqCst) != 0
+        self.over.load(Ordering::SeqCst)
     }
 
     fn end_all(&self) {
