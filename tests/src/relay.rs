@@ -46,7 +46,8 @@ impl Relay {
     pub fn to(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the system picks a port");
         let port = listener.local_addr().expect("it is bound").port();
-        let way = Arc::new(Way { cut: AtomicU8::new(Cut::Not as u8), over: AtomicBool::new(false), target, open: Mutex::default() });
+        let way =
+            Arc::new(Way { cut: AtomicU8::new(Cut::Not as u8), over: AtomicBool::new(false), target, open: Mutex::default() });
         let of = Arc::clone(&way);
         thread::spawn(move || of.serve(&listener));
         Self { port, way }
