@@ -75,3 +75,16 @@ fn a_copy_that_does_not_follow_leaves_and_comes_back() {
     cluster.until("it has left", |map| map.shards.iter().any(|shard| shard.in_sync.len() == 1));
     cluster.stop();
 }
+
+/// A copy that was named before its clock's step were made would keep every shard that it takes over closed meanwhile.
+#[test]
+fn a_copy_whose_clock_is_behind_is_not_named() {
+    let cluster = Cluster::start(&[1, 1], 2);
+    let [ahead, behind] = [0, 1].map(|server: usize| &cluster.servers[server].store);
+    ahead.hear_clock(ahead.clock_ms() + 5_000);
+    cluster.until("its own step is made", |_| !ahead.clock_is_behind());
+    cluster.fill(2);
+    assert!(!behind.clock_is_behind());
+    assert!(behind.clock_ms() + 500 > ahead.clock_ms(), "{} and {}", behind.clock_ms(), ahead.clock_ms());
+    cluster.stop();
+}

@@ -48,7 +48,7 @@ impl Worker {
         }
         match entry.what {
             What::Clear => self.clear_for(entry),
-            What::Ask => ask(&shard.copy),
+            What::Ask => ask(&shard.copy, self.store.clock_is_behind()),
             What::Adopt => adopt(&mut shard.copy, entry),
             // A new primary tells a copy what it lacks before it makes it its own.
             _ if shard.copy.reign != entry.reign && !(shard.copy.whole && entry.position == 0) => plain(Outcome::Refused),
@@ -167,9 +167,9 @@ impl Worker {
 }
 
 /// How far a copy is; one that is not whole cannot follow.
-fn ask(copy: &Copy) -> Applied {
+fn ask(copy: &Copy, behind: bool) -> Applied {
     let outcome = if copy.whole { Outcome::Done } else { Outcome::NotFound };
-    Applied::Answer(outcome, [copy.reign.into(), copy.position])
+    Applied::Answer(outcome, [behind.into(), copy.position])
 }
 
 fn adopt(copy: &mut Copy, entry: &Entry) -> Applied {

@@ -49,6 +49,8 @@ pub(super) enum Join {
     Settling(u64),
     /// A last entry was sent behind all that they changed.
     Marked,
+    /// It has all, but its clock is behind, and named now it might reign before its clients know. It is asked again.
+    Behind,
     /// The map is to name it.
     Wished,
     /// It follows.
@@ -143,11 +145,27 @@ impl Worker {
                 }
             }
         }
-        for &(shard, reign, member) in &settled {
+        self.mark(&settled);
+        !settled.is_empty()
+    }
+
+    /// Copies whose clocks were behind are asked again.
+    pub(super) fn ask_late_clocks(&mut self) {
+        let mut late = Vec::new();
+        for (&number, shard) in &self.replication.shards {
+            let Role::Primary(primary) = &shard.role else { continue };
+            let behind = primary.followers.iter().filter(|(_, follower)| follower.join == Join::Behind);
+            late.extend(behind.map(|(&member, _)| (number, primary.reign, member)));
+        }
+        self.mark(&late);
+    }
+
+    /// Sends the last question to copies that join.
+    fn mark(&mut self, copies: &[(u32, u32, MemberId)]) {
+        for &(shard, reign, member) in copies {
             self.set_join(shard, member, Join::Marked);
             self.tell(member, Message::Plain(Entry::new(What::Ask, shard, reign)));
         }
-        !settled.is_empty()
     }
 
     fn set_join(&mut self, shard: u32, member: MemberId, to: Join) {
@@ -157,11 +175,12 @@ impl Worker {
     }
 
     /// The marker was answered, and so was all before it.
-    pub(super) fn marker_answered(&mut self, shard: u32, member: MemberId) {
+    pub(super) fn marker_answered(&mut self, shard: u32, member: MemberId, behind: bool) {
         let Some(primary) = self.replication.primary(shard) else { return };
         let reign = primary.reign;
         let Some(follower) = primary.followers.get_mut(&member) else { return };
         match follower.join {
+            Join::Marked if behind => follower.join = Join::Behind,
             Join::Marked => {
                 follower.join = Join::Wished;
                 self.store.cluster().wish(Wanted::InSync { shard, reign, member });

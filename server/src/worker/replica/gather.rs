@@ -35,7 +35,7 @@ impl Worker {
     }
 
     /// A copy has told its position.
-    pub(super) fn position_told(&mut self, shard: u32, member: MemberId, [_, position]: [u64; 2]) {
+    pub(super) fn position_told(&mut self, shard: u32, member: MemberId, [behind, position]: [u64; 2]) {
         let Some(primary) = self.replication.primary(shard) else { return };
         let Some(follower) = primary.followers.get_mut(&member) else { return };
         match (primary.phase, follower.join) {
@@ -43,7 +43,7 @@ impl Worker {
                 follower.position = Some(position);
                 self.gathered(shard);
             }
-            _ => self.marker_answered(shard, member),
+            _ => self.marker_answered(shard, member, behind != 0),
         }
     }
 

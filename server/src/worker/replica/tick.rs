@@ -64,6 +64,7 @@ impl Worker {
         self.tell_clocks();
         self.judge_followers(now);
         self.repeat_wishes();
+        self.ask_late_clocks();
         for shard in self.index.shard_numbers() {
             self.try_to_open(shard);
         }
