@@ -15,7 +15,8 @@ use sidewire_common::layout::directory::{DIRECTORY_BITS_MAX, DIRECTORY_BITS_MIN,
 use sidewire_common::layout::location::Place;
 use sidewire_common::layout::lock_word::HOLDER_MAX;
 use sidewire_common::limits::{
-    LEASE_MS_MAX, LEASE_MS_MIN, MESSAGE_CREDITS, STAGING_BYTES_MAX, STAGING_BYTES_MIN, WORKERS_MAX, value_bytes_max,
+    LEASE_MS_MAX, LEASE_MS_MIN, MESSAGE_CREDITS, STAGING_BYTES_MAX, STAGING_BYTES_MIN, VALUE_BYTES_MAX, WORKERS_MAX,
+    value_bytes_max,
 };
 use sidewire_proto::convert::{self, ConvertError, UsedRegion};
 use sidewire_proto::v1;
@@ -196,7 +197,7 @@ fn terms(client: ClientId, reply: &v1::AttachReply, received: BootInstant) -> Re
     };
     let staging =
         within("staging_bytes", reply.staging_bytes, STAGING_BYTES_MIN as u64, STAGING_BYTES_MAX as u64, "64 KiB to 256 MiB")?;
-    let value_max = value_bytes_max(staging as usize) as u64;
+    let request_value_max = value_bytes_max(staging as usize) as u64;
     let lease = within("lease_ms", reply.lease_ms, LEASE_MS_MIN, LEASE_MS_MAX, "300 ms to 10 minutes")?;
     let bits =
         within("directory_bits", reply.directory_bits.into(), DIRECTORY_BITS_MIN.into(), DIRECTORY_BITS_MAX.into(), "4 to 16")?;
@@ -204,7 +205,8 @@ fn terms(client: ClientId, reply: &v1::AttachReply, received: BootInstant) -> Re
     within("holder_id", reply.holder_id.into(), 1, HOLDER_MAX.into(), "1 to 2^20 - 2")?;
     within("worker_count", reply.worker_count.into(), 1, WORKERS_MAX.into(), "1 to 64")?;
     within("credits", reply.credits.into(), 1, MESSAGE_CREDITS.into(), "1 to 64")?;
-    within("value_bytes_max", reply.value_bytes_max, 1, value_max, "at most half a staging ring")?;
+    within("request_value_bytes_max", reply.request_value_bytes_max, 1, request_value_max, "at most half a staging ring")?;
+    within("value_bytes_max", reply.value_bytes_max, reply.request_value_bytes_max, VALUE_BYTES_MAX as u64, "at most 128 MiB")?;
     within("directories", reply.directories, 0, (1 << 40) - 1, "a packed place of 40 bits")?;
     within("locks_open_in_ms", reply.locks_open_in_ms, 0, LEASE_MS_MAX, "at most 10 minutes")?;
     let atomics = match reply.atomics.as_str() {
@@ -225,6 +227,7 @@ fn terms(client: ClientId, reply: &v1::AttachReply, received: BootInstant) -> Re
         staging_bytes: staging as usize,
         credits: reply.credits,
         value_bytes_max: reply.value_bytes_max as usize,
+        request_value_bytes_max: reply.request_value_bytes_max as usize,
         cell_count: reply.cell_count,
         locks_open_at: received.plus(Duration::from_millis(reply.locks_open_in_ms)),
     })
@@ -252,7 +255,8 @@ mod tests {
             directory_bits: 12,
             staging_bytes: 1 << 20,
             credits: 64,
-            value_bytes_max: 1 << 19,
+            value_bytes_max: 1 << 26,
+            request_value_bytes_max: 1 << 19,
             ..v1::AttachReply::default()
         }
     }
@@ -274,7 +278,9 @@ mod tests {
         assert_eq!(refused_field(|r| r.directory_bits = 17), "directory_bits");
         assert_eq!(refused_field(|r| r.staging_bytes = 1), "staging_bytes");
         assert_eq!(refused_field(|r| r.credits = 0), "credits");
-        assert_eq!(refused_field(|r| r.value_bytes_max = 1 << 20), "value_bytes_max");
+        assert_eq!(refused_field(|r| r.request_value_bytes_max = 1 << 20), "request_value_bytes_max");
+        assert_eq!(refused_field(|r| r.value_bytes_max = 1 << 18), "value_bytes_max");
+        assert_eq!(refused_field(|r| r.value_bytes_max = 1 << 30), "value_bytes_max");
         assert_eq!(refused_field(|r| r.directories = 1 << 40), "directories");
         assert_eq!(refused_field(|r| r.atomics = "gpu".into()), "atomics");
     }

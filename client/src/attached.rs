@@ -17,6 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+/// Values over this many bytes are sent in parts even if a ring has room for more: below the longest message of every
+/// device.
+const LONE_VALUE_BYTES: usize = 4 << 20;
+
 /// What the attach reply told, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -32,6 +36,7 @@ pub(crate) struct Terms {
     pub staging_bytes: usize,
     pub credits: u32,
     pub value_bytes_max: usize,
+    pub request_value_bytes_max: usize,
     pub cell_count: u32,
     pub locks_open_at: BootInstant,
 }
@@ -40,6 +45,15 @@ impl Terms {
     /// What the first line of chunk 0 must say.
     pub fn descriptor(&self) -> Descriptor {
         Descriptor { incarnation: self.incarnation, directory_bits: self.directory_bits, directories: self.directories }
+    }
+
+    /// Bytes of the longest value that is sent in one request; longer ones are sent in parts if the server takes them.
+    pub fn lone_value_bytes_max(&self) -> usize {
+        if self.value_bytes_max > self.request_value_bytes_max {
+            self.request_value_bytes_max.min(LONE_VALUE_BYTES)
+        } else {
+            self.value_bytes_max
+        }
     }
 
     /// Bytes of the longest record, in whole units.

@@ -25,7 +25,9 @@ pub enum Error {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The value is longer than the server takes.
-    #[error("the value has {bytes} bytes, the server takes at most {limit}; split it, or raise the server's --staging")]
+    #[error(
+        "the value has {bytes} bytes, the server takes at most {limit}; split it, or raise the server's --value-max (in a cluster --staging)"
+    )]
     ValueTooLong {
         /// Bytes of the value.
         bytes: usize,

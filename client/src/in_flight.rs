@@ -1,7 +1,8 @@
 //! What a session has in flight: operations, and the work that was posted for them.
 
+use crate::driver::Pieces;
 use crate::error::Error;
-use crate::op::{Counter, Done, Get, Lock, ReadTag, WriteOp};
+use crate::op::{Counter, Done, Get, Lock, PutLarge, ReadTag, WriteOp};
 use crate::route::{Wander, Way};
 use crate::slab::{Slab, SlabKey};
 use sidewire_common::clock::BootInstant;
@@ -23,6 +24,8 @@ pub(crate) enum Machine {
     Counter(Counter),
     Lock(Lock),
     Write(WriteOp),
+    /// A Put whose value comes in parts.
+    Large(Box<PutLarge>),
     /// Raw verbs: completions still to come.
     Raw(u32),
 }
@@ -35,6 +38,7 @@ impl Machine {
             Self::Counter(m) => m.name(),
             Self::Lock(m) => m.name(),
             Self::Write(m) => m.name(),
+            Self::Large(_) => "put",
             Self::Raw(_) => "raw verb",
         }
     }
@@ -49,6 +53,7 @@ impl Machine {
     pub fn may_leave(&self) -> bool {
         match self {
             Self::Get(_) | Self::Write(_) => true,
+            Self::Large(m) => !m.may_be_stored(),
             Self::Counter(m) => !m.may_have_counted(),
             Self::Lock(m) => m.may_leave(),
             Self::Raw(_) => false,
@@ -64,6 +69,7 @@ impl Machine {
     pub fn value_bytes(&self) -> usize {
         match self {
             Self::Write(m) => m.value_bytes(),
+            Self::Large(m) => m.value_bytes(),
             _ => 0,
         }
     }
@@ -72,6 +78,7 @@ impl Machine {
     pub fn settled(&self, ack: &Ack) -> Result<Done, Error> {
         match self {
             Self::Write(m) => m.settled(ack),
+            Self::Large(m) => m.settled(ack),
             Self::Counter(m) => m.settled(ack),
             _ => Err(Error::Indeterminate { operation: self.name() }),
         }
@@ -84,6 +91,7 @@ impl Machine {
             Self::Counter(m) => m.seen(),
             Self::Lock(m) => m.seen(),
             Self::Write(m) => m.seen(),
+            Self::Large(m) => m.seen(),
             Self::Raw(n) => format!("waiting for {n} completions"),
         }
     }
@@ -201,6 +209,8 @@ impl Op {
 pub(crate) enum Purpose {
     /// A Read for a machine, of this many bytes.
     Read { tag: ReadTag, bytes: usize },
+    /// A piece of a Read for a machine.
+    Piece { tag: ReadTag, pieces: Pieces },
     /// A Read of a cell's word.
     CellRead,
     /// An atomic on a cell.

@@ -62,6 +62,7 @@ mod lease;
 mod locate;
 mod lock_guard;
 mod op;
+mod parts;
 mod pipeline;
 mod raw;
 mod regions;

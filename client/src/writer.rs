@@ -21,6 +21,8 @@ const SEQUENCES_MAX: usize = 2 * MESSAGE_CREDITS as usize;
 pub(crate) enum Errand {
     /// An operation's own request.
     Operation,
+    /// A part of an operation's value, by its number.
+    Part(u32),
     /// It asks after an earlier sequence.
     AskAfter(u64),
 }
@@ -48,6 +50,20 @@ pub(crate) struct Resolved {
     pub ack: Ack,
     pub image: Option<Buffer>,
     pub bytes: usize,
+    /// Which part of the operation's value it carried, if it did.
+    pub part: Option<u32>,
+}
+
+impl Open {
+    /// It is resolved by this.
+    fn resolve(&mut self, ack: Ack) -> Resolved {
+        self.resolved = true;
+        let part = match self.errand {
+            Errand::Part(index) => Some(index),
+            Errand::Operation | Errand::AskAfter(_) => None,
+        };
+        Resolved { op: self.op.take(), ack, image: self.image.take(), bytes: self.bytes, part }
+    }
 }
 
 /// What an answer brought.
@@ -218,9 +234,8 @@ impl Writer {
         let Some(open) = self.find(sequence) else { return Progress::Nothing };
         let (Some(ack), false) = (open.ack, open.posted) else { return Progress::Nothing };
         match open.errand {
-            Errand::Operation => {
-                let resolved = Resolved { op: open.op.take(), ack, image: open.image.take(), bytes: open.bytes };
-                open.resolved = true;
+            Errand::Operation | Errand::Part(_) => {
+                let resolved = open.resolve(ack);
                 self.trim();
                 Progress::Resolved(resolved)
             }
@@ -245,9 +260,7 @@ impl Writer {
             open.never_done = true;
             return Progress::Nothing;
         }
-        open.resolved = true;
-        let ack = Ack { sequence: of, ..ack };
-        Progress::Resolved(Resolved { op: open.op.take(), ack, image: open.image.take(), bytes: open.bytes })
+        Progress::Resolved(open.resolve(Ack { sequence: of, ..ack }))
     }
 
     fn trim(&mut self) {
@@ -276,9 +289,11 @@ impl Writer {
             (open.span, open.posted) = (None, false);
             match (open.ack, open.errand) {
                 _ if open.resolved => {}
-                (Some(ack), Errand::Operation) => {
-                    open.resolved = true;
-                    resolved.push(Resolved { op: open.op.take(), ack, image: open.image.take(), bytes: open.bytes });
+                (Some(ack), Errand::Operation) => resolved.push(open.resolve(ack)),
+                // What it was a part of went with the connection.
+                (_, Errand::Part(_)) => {
+                    let sequence = self.first + at as u64;
+                    resolved.push(open.resolve(Ack { sequence, outcome: Outcome::Unreserved, detail: 0, figures: [0; 2] }));
                 }
                 // A question of the broken connection; it is asked again under a new sequence.
                 (_, Errand::AskAfter(_)) => open.resolved = true,
@@ -304,6 +319,15 @@ impl Writer {
             self.trim();
         }
         again
+    }
+
+    /// Parts of values that were sent and are not resolved, once all work has ended.
+    pub fn take_parts(&mut self) -> Vec<(SlabKey, u32, Buffer)> {
+        let part = |open: &mut Open| match open.errand {
+            Errand::Part(index) if !open.resolved => Some((open.op?, index, open.image.take()?)),
+            _ => None,
+        };
+        self.open.iter_mut().filter_map(part).collect()
     }
 
     /// Operations whose requests are open.

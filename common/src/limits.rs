@@ -10,6 +10,15 @@ pub const STAGING_BYTES_DEFAULT: usize = 1 << 20;
 pub const STAGING_BYTES_MIN: usize = 64 << 10;
 /// Largest staging ring that a server accepts in its configuration, bytes.
 pub const STAGING_BYTES_MAX: usize = 256 << 20;
+/// Longest value, whatever a server is told: what half of the largest ring holds, bytes.
+pub const VALUE_BYTES_MAX: usize = value_bytes_max(STAGING_BYTES_MAX);
+/// Default limit for values, bytes.
+pub const VALUE_BYTES_DEFAULT: usize = 64 << 20;
+/// Bytes of one request that carries a part of a long value: several fit the default ring, so that one is written while
+/// another is taken out.
+pub const CHUNK_REQUEST_BYTES: usize = 256 << 10;
+/// Long values that one session may be writing to one worker at once.
+pub const RESERVATIONS_MAX: usize = 4;
 /// Requests a client may have unanswered on one write endpoint, which is the depth of the server's
 /// receive queue for it and of the client's receive queue for acks.
 pub const MESSAGE_CREDITS: u32 = 64;
@@ -52,6 +61,7 @@ pub const fn value_bytes_max(staging_bytes: usize) -> usize {
 const _: () = {
     let around = request::HEADER_BYTES + 2 * KEY_BYTES_MAX + 64;
     assert!(value_bytes_max(STAGING_BYTES_MIN) + around <= STAGING_BYTES_MIN);
+    assert!(VALUE_BYTES_DEFAULT <= VALUE_BYTES_MAX && VALUE_BYTES_MAX <= u32::MAX as usize);
     assert!(ack::MESSAGE_BYTES_MAX <= MESSAGE_BYTES);
     assert!((STAGING_BYTES_MAX / record::UNIT_BYTES) as u64 <= request::RING_UNITS_MAX);
     // The immediate carries eight bits of the sequence: they must tell all unanswered requests apart.

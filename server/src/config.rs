@@ -11,10 +11,12 @@ pub use given::{CommandLine, Given};
 pub use machine::Machine;
 
 use crate::store::{CHUNK_BYTES_MIN, Settings};
+use crate::value_limits::ValueLimits;
 use crate::worker::Pinning;
 use sidewire_common::fabric::FabricChoice;
 use sidewire_common::limits::{
-    CHUNK_BYTES_MAX, CHUNKS_MAX, CLIENTS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, STAGING_BYTES_MAX, STAGING_BYTES_MIN, WORKERS_MAX,
+    CHUNK_BYTES_MAX, CHUNKS_MAX, CLIENTS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, STAGING_BYTES_MAX, STAGING_BYTES_MIN, VALUE_BYTES_MAX,
+    WORKERS_MAX,
 };
 use sidewire_common::memory::HugepageMode;
 use sidewire_common::units::format_bytes;
@@ -100,6 +102,8 @@ pub struct Config {
     pub hugepages: HugepageMode,
     /// Cells.
     pub cells: u32,
+    /// Bytes of the longest value; `None` = 64 MiB, or what a chunk holds.
+    pub value_max: Option<u64>,
     /// Bytes of a staging ring.
     pub staging_bytes: u64,
     /// Bytes of all staging rings together; `None` = a quarter of the machine's memory.
@@ -159,6 +163,7 @@ impl Config {
             lease: said("lease").duration(shortest, longest)?,
             hugepages: check_hugepages(&said("hugepages"))?,
             cells: said("cells").count(1, CELLS_MAX)?,
+            value_max: check_value_max(&said("value_max"), memory_bytes)?,
             staging_bytes,
             staging_total_bytes,
             clients_max,
@@ -188,6 +193,7 @@ impl Config {
         Settings {
             memory_bytes: self.memory_bytes,
             chunk_bytes: self.chunk_bytes,
+            values: ValueLimits { longest: self.value_max, in_one_request: None },
             staging_bytes: self.staging_bytes as usize,
             worker_count: self.worker_count(machine),
             hugepages: self.hugepages,
@@ -226,6 +232,15 @@ fn check_chunk(said: &Said, memory_bytes: u64) -> Result<Option<u64>, ConfigErro
 fn check_staging(said: &Said) -> Result<u64, ConfigError> {
     let bytes = said.bytes(STAGING_BYTES_MIN as u64, STAGING_BYTES_MAX as u64)?;
     if bytes.is_multiple_of(PAGE_BYTES) { Ok(bytes) } else { Err(said.refuse("must be a multiple of 4 KiB")) }
+}
+
+fn check_value_max(said: &Said, memory_bytes: u64) -> Result<Option<u64>, ConfigError> {
+    let Some(bytes) = said.or_auto(|s| s.bytes(1, VALUE_BYTES_MAX as u64))? else { return Ok(None) };
+    // A record lies in one chunk, and the smallest memory is a chunk of index and one of records.
+    if bytes > memory_bytes / 2 - CHUNK_STEP_BYTES {
+        return Err(said.refuse(format!("a value must fit half of the memory of {}", format_bytes(memory_bytes))));
+    }
+    Ok(Some(bytes))
 }
 
 fn check_hugepages(said: &Said) -> Result<HugepageMode, ConfigError> {

@@ -5,6 +5,8 @@ use crate::cluster::{Alone, ClockAhead, Hands};
 use crate::epochs::Epochs;
 use crate::pools::{ChunkUse, PoolLimits, Pools};
 use crate::refusals::Refusals;
+use crate::reserved::Reserved;
+use crate::value_limits::ValueLimits;
 use crate::worker::Pinning;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Fabric, FabricError};
@@ -27,6 +29,8 @@ use std::time::Duration;
 pub const CLOCK_ERROR_MS: u32 = 1;
 /// Bytes of memory for each directory entry: sets how far a shard's directory reaches.
 const MEMORY_PER_ENTRY: u64 = 32 << 10;
+/// Values that are being written may take one part in so many of the memory, or as much as one of them needs.
+const RESERVED_SHARE: u64 = 4;
 /// Smallest chunk, bytes.
 pub const CHUNK_BYTES_MIN: u64 = 8 << 20;
 
@@ -39,6 +43,8 @@ pub struct Settings {
     pub chunk_bytes: Option<u64>,
     /// Bytes of a staging ring.
     pub staging_bytes: usize,
+    /// How long values may be.
+    pub values: ValueLimits,
     /// Workers.
     pub worker_count: u32,
     /// Hugepages.
@@ -100,6 +106,8 @@ pub struct Store {
     pools: Arc<Pools>,
     cells: Cells,
     refusals: Refusals,
+    values: ValueLimits,
+    reserved: Reserved,
     token_floor: AtomicU64,
     clock: ClockAhead,
     hands: OnceLock<Arc<dyn Hands>>,
@@ -112,6 +120,7 @@ impl Store {
     /// When a setting is out of range, or memory or the fabric cannot give what is needed.
     pub fn build(settings: Settings, fabric: Arc<dyn Fabric>) -> Result<Arc<Self>, StartError> {
         let chunk_bytes = chunk_bytes(&settings)?;
+        let values = settings.values.within(settings.staging_bytes, chunk_bytes)?;
         let directory_bits = directory_bits(settings.memory_bytes);
         let reserved = reserved_bytes(directory_bits);
         if reserved as u64 + (SHARD_COUNT as usize * SEGMENT_BYTES) as u64 > chunk_bytes {
@@ -124,6 +133,7 @@ impl Store {
         let epochs = Arc::new(Epochs::default());
         let limits = PoolLimits { memory_bytes: settings.memory_bytes, chunk_bytes, hugepages: settings.hugepages };
         let pools = Pools::new(limits, Arc::clone(&fabric), Arc::clone(&epochs), reserved)?;
+        let reserved = Reserved::up_to((settings.memory_bytes / RESERVED_SHARE).max(values.record_bytes()));
         let cells = Cells::new(settings.cell_count, &*fabric, Arc::clone(&epochs))?;
         let hash_seed = settings.hash_seed.unwrap_or_else(host::random);
         let store = Self {
@@ -138,6 +148,8 @@ impl Store {
             pools,
             cells,
             refusals: Refusals::default(),
+            values,
+            reserved,
             token_floor: AtomicU64::new(0),
             clock: ClockAhead::default(),
             hands: OnceLock::new(),
@@ -272,6 +284,24 @@ impl Store {
         &self.refusals
     }
 
+    /// Longest value that a client may store here. Replication carries no more than one request does.
+    #[must_use]
+    pub fn value_bytes_max(&self) -> usize {
+        if self.hands.get().is_some() { self.values.in_one_request() } else { self.values.longest() }
+    }
+
+    /// Longest value, or part of one, that a single request may carry.
+    #[must_use]
+    pub fn request_value_bytes_max(&self) -> usize {
+        self.values.in_one_request()
+    }
+
+    /// Memory that long values take while they are being written.
+    #[must_use]
+    pub fn reserved(&self) -> &Reserved {
+        &self.reserved
+    }
+
     /// Pools.
     #[must_use]
     pub fn pools(&self) -> &Arc<Pools> {
@@ -324,6 +354,7 @@ fn directory_bits(memory_bytes: u64) -> u32 {
 fn chunk_bytes(settings: &Settings) -> Result<u64, StartError> {
     const STEP: u64 = 2 << 20;
     let automatic = (settings.memory_bytes / 16).clamp(16 << 20, 1 << 30);
+    let automatic = automatic.max(settings.values.chunk_bytes_for(settings.memory_bytes));
     let bytes = settings.chunk_bytes.unwrap_or(automatic).next_multiple_of(STEP);
     let refuse =
         |value: u64, expected: String| Err(StartError::Setting { setting: "chunk", value: format!("{value} bytes"), expected });

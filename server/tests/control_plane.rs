@@ -101,7 +101,8 @@ async fn the_reply_says_what_a_client_needs() {
     let reply = Attached::to(&server).await.reply;
     assert_eq!((reply.fabric.as_str(), reply.atomics.as_str()), ("shm", "cpu"));
     assert_eq!((reply.lease_ms, reply.worker_count, reply.staging_bytes, reply.cell_count), (5000, 2, 128 << 10, 100));
-    assert_eq!(reply.value_bytes_max, 64 << 10);
+    assert_eq!(reply.request_value_bytes_max, 64 << 10);
+    assert!(reply.value_bytes_max > reply.request_value_bytes_max);
     assert!(reply.locks_open_in_ms <= 5000 && reply.locks_open_in_ms > 1000, "{}", reply.locks_open_in_ms);
     assert!(sidewire_proto::convert::regions(reply.regions).is_ok());
     assert!(matches!(reply.link, Some(Peer { kind: Some(peer::Kind::Shm(_)) })));

@@ -29,6 +29,7 @@ impl Server {
             memory_bytes: 64 << 20,
             chunk_bytes: Some(16 << 20),
             staging_bytes: 64 << 10,
+            values: kv_server::value_limits::ValueLimits::default(),
             worker_count: 2,
             hugepages: HugepageMode::Off,
             cell_count: 64,

@@ -15,6 +15,7 @@ use sidewire_common::layout::bucket::BucketHeader;
 use sidewire_common::layout::cell_reference::CellReference;
 use sidewire_common::layout::counter_cell;
 use sidewire_common::layout::descriptor::Descriptor;
+use sidewire_common::layout::digest;
 use sidewire_common::layout::directory::DirectoryEntry;
 use sidewire_common::layout::location::{Location, Place};
 use sidewire_common::layout::lock_word::LockWord;
@@ -69,6 +70,9 @@ fn records() {
     text += &hex("counter", &image(b"visits", &reference, Kind::Counter, 0, None));
     text += &hex("sequence", &image(b"next", &reference, Kind::Sequence, 0, None));
     text += &hex("lock", &image(b"{tag}.lock", &reference, Kind::Lock, 0, None));
+    let fields = Fields { version: VERSION, expiry_ms: 0, kind: Kind::Value, key: b"key", value: &[] };
+    let sum = digest::digest(b"the value", PLACE);
+    text += &hex("front of a value under its digest", &record::encode_front(PLACE, fields, 9, sum, None));
     text += &word("pending, insert", State::Pending { replaces: None }.raw());
     text += &word("pending, update", State::Pending { replaces: Some(VERSION) }.raw());
     text += &word("live", State::Live(VERSION).raw());
@@ -120,6 +124,12 @@ fn messages() {
     let mut text = hex("request: fenced conditional put", &request.encode());
     let add = Request { argument: -2, key_len: 5, ..Request::new(Operation::Add, 7) };
     text += &hex("request: add of -2", &add.encode());
+    let reserve = Request { argument: 64 << 20, key_len: 5, ttl_ms: 7, ..Request::new(Operation::Reserve, 8) };
+    text += &hex("request: reserve 64 MiB", &reserve.encode());
+    let chunk = Request { argument: 8, value_len: 0x1_2345, ..Request::new(Operation::Chunk, 9) };
+    text += &hex("request: chunk", &chunk.encode());
+    let commit = Request { argument: 8, key_len: 5, ttl_ms: 7, ..Request::new(Operation::Commit, 10) };
+    text += &hex("request: commit", &commit.encode());
     text += &word("immediate of unit 0x3456, sequence 0x789", immediate(0x3456, 0x789).into());
     let acks = [
         Ack { sequence: 0x0102_0304, outcome: Outcome::Done, detail: 0, figures: [VERSION.raw(), 0xaabb] },
@@ -129,7 +139,7 @@ fn messages() {
     let length = ack::encode(&acks, &mut bytes);
     text += &hex("two acks", &bytes[..length]);
     text += &packed();
-    for outcome in 1..=14 {
+    for outcome in 1..=16 {
         assert!(Outcome::from_raw(outcome).is_some());
         writeln!(text, "outcome {outcome} {:?}", Outcome::from_raw(outcome).unwrap()).unwrap();
     }

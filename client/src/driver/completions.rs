@@ -66,6 +66,9 @@ impl Driver {
         }
         match (purpose, buffer) {
             (Purpose::Read { tag, bytes }, Some(buffer)) if status.is_ok() => self.feed(name, Input::Read { tag, buffer, bytes }),
+            (Purpose::Piece { tag, pieces }, Some(buffer)) if status.is_ok() => {
+                self.on_piece(name, endpoint, tag, pieces, buffer);
+            }
             (Purpose::CellRead, Some(buffer)) if status.is_ok() => {
                 let old = u64_at(buffer.bytes(), 0);
                 drop(buffer);

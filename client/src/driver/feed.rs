@@ -1,6 +1,7 @@
 //! Running machines, and turning what they ask for into work.
 
 use super::Driver;
+use super::large::PIECE_BYTES;
 use crate::error::Error;
 use crate::in_flight::{Machine, Op, Posted, Purpose, Sink};
 use crate::lock_guard::Held;
@@ -9,6 +10,7 @@ use crate::route::{Cause, Way};
 use crate::slab::SlabKey;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{RemoteAddr, Verb, WorkId, WorkRequest};
+use sidewire_common::layout::request::Operation;
 use sidewire_common::memory::Buffer;
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ impl Driver {
         if !self.alive && matches!(input, Input::Resume | Input::Restart) {
             return self.restart_later(name);
         }
-        if op.pinned.is_none() && !matches!(op.machine, Machine::Write(_) | Machine::Raw(_)) {
+        if op.pinned.is_none() && !matches!(op.machine, Machine::Write(_) | Machine::Large(_) | Machine::Raw(_)) {
             let epoch = self.pinned.enter();
             op.pinned = Some(epoch);
             if epoch != self.regions_epoch {
@@ -71,6 +73,7 @@ impl Driver {
             Machine::Counter(m) => m.on(input, &mut cx),
             Machine::Lock(m) => m.on(input, &mut cx),
             Machine::Write(m) => m.on(input, &mut cx),
+            Machine::Large(m) => m.on(input, &mut cx),
             Machine::Raw(_) => Step::Wait,
         };
         if !self.alive {
@@ -157,6 +160,7 @@ impl Driver {
     #[inline]
     fn carry_out(&mut self, name: SlabKey, ask: Ask) {
         match ask {
+            Ask::Request(request) if request.operation == Operation::Chunk => self.enqueue_part(name, request),
             Ask::Request(request) => self.enqueue(name, request),
             Ask::Read { .. } | Ask::Cell { .. } if self.room == 0 || self.reader.endpoint.is_none() => {
                 self.waiting.push_back((name, ask));
@@ -178,6 +182,7 @@ impl Driver {
     #[inline]
     fn read(&mut self, name: SlabKey, tag: ReadTag, from: RemoteAddr, bytes: usize) {
         match self.buffers.take(bytes) {
+            Ok(buffer) if bytes > PIECE_BYTES => self.read_long(name, tag, from, bytes, buffer),
             Ok(buffer) => self.chain_read(name, Purpose::Read { tag, bytes }, buffer, from, bytes),
             Err(error) => self.finish(name, Err(error.into())),
         }
@@ -219,7 +224,7 @@ impl Driver {
     }
 
     #[inline]
-    fn chained(&mut self, name: SlabKey) {
+    pub(super) fn chained(&mut self, name: SlabKey) {
         self.room -= 1;
         if let Some(op) = self.ops.find(name) {
             op.posted += 1;

@@ -126,6 +126,7 @@ impl Machine {
     pub fn written(&self) -> Option<Operation> {
         match self {
             Self::Write(m) => Some(m.operation()),
+            Self::Large(m) => m.may_be_stored().then_some(Operation::Put),
             Self::Counter(m) if m.has_asked() => Some(Operation::Add),
             _ => None,
         }

@@ -10,6 +10,7 @@
 //! | `requests` | sends requests, takes acks, resolves open writes after a broken connection |
 //! | `pack` | requests that wait together share a message |
 //! | `writes` | begins writes: the one copy of key and value |
+//! | `large` | long values in parts, long records in pieces |
 //! | `raw` | raw verbs for benchmarks |
 //! | `link` | opens, closes and reopens endpoints |
 //! | `moving` | moves the session to another attachment |
@@ -19,6 +20,7 @@
 mod clocks;
 mod completions;
 mod feed;
+mod large;
 mod leaving;
 mod link;
 mod moving;
@@ -28,6 +30,7 @@ mod requests;
 mod waiting;
 mod writes;
 
+pub(crate) use large::Pieces;
 pub(crate) use leaving::Emigrant;
 pub(crate) use writes::WriteSpec;
 
@@ -278,6 +281,9 @@ impl Driver {
         }
         if op.sink == Sink::Nobody {
             op.image = None;
+            if matches!(op.machine, Machine::Large(_)) {
+                op.machine = Machine::Get(Get::default());
+            }
             self.ops.release(name);
         }
     }

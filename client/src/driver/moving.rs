@@ -65,6 +65,7 @@ impl Driver {
         for name in self.ops.keys() {
             self.bring_over(name);
         }
+        self.cut_anew();
         drop(old);
     }
 
@@ -96,6 +97,7 @@ impl Driver {
         while self.posted.len() > 0 && BootInstant::now().since(started) < limit {
             self.poll();
         }
+        self.take_parts_back();
         self.unlocks.clear();
         self.events.clear();
         self.waiting.clear();

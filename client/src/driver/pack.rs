@@ -11,7 +11,7 @@ use crate::writer::Errand;
 use sidewire_common::fabric::{Verb, WorkId, WorkRequest};
 use sidewire_common::layout::packed::{PACK_BYTES_MAX, REQUESTS_MAX, next_at};
 use sidewire_common::layout::record::UNIT_BYTES;
-use sidewire_common::layout::request::{HEADER_BYTES, Request, immediate};
+use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immediate};
 use sidewire_common::memory::Buffer;
 
 /// A message that is being made.
@@ -32,7 +32,9 @@ impl Driver {
         let mut end = 0;
         let fits = |queued: &&crate::in_flight::Queued| {
             end = next_at(end) + queued.request.total_bytes();
-            end <= PACK_BYTES_MAX && self.is_wanted(**queued)
+            // Parts of long values travel alone, each from its own buffer.
+            let is_part = queued.request.operation == Operation::Chunk;
+            end <= PACK_BYTES_MAX && !is_part && self.is_wanted(**queued)
         };
         self.writers[worker].queue.iter().take(REQUESTS_MAX).take_while(fits).count()
     }

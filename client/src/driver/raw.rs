@@ -1,6 +1,7 @@
 //! Raw verbs for benchmarks: no machine, the same posting, polling and waiting.
 
 use super::Driver;
+use super::large::PIECE_BYTES;
 use crate::error::Error;
 use crate::in_flight::{Machine, Posted, Purpose, Sink};
 use crate::op::{Done, Want, WriteOp};
@@ -18,6 +19,11 @@ use std::time::Duration;
 const NO_KEY: &[u8] = b"raw";
 /// Memory that no region holds, under a key that nobody was given.
 const NOWHERE: RemoteAddr = RemoteAddr { addr: 0, rkey: u32::MAX >> 1 };
+
+/// Where the messages of a long transfer begin, and how long they are.
+fn pieces_of(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..bytes.max(1)).step_by(PIECE_BYTES).map(move |at| (at, PIECE_BYTES.min(bytes - at)))
+}
 
 /// The error of work that cannot end well.
 fn refused(ended: Result<Done, Error>) -> Result<Error, Error> {
@@ -50,19 +56,22 @@ impl Driver {
         deadline: Duration,
         mut step: impl FnMut() -> u64,
     ) -> Result<SlabKey, Error> {
-        if count > self.room {
+        let pieces = bytes.div_ceil(PIECE_BYTES).max(1);
+        if count * pieces > self.room {
             self.turn();
         }
-        if count > self.room || self.reader.endpoint.is_none() {
+        if count * pieces > self.room || self.reader.endpoint.is_none() {
             return Err(Error::Full);
         }
-        let name = self.begin_raw(count as u32, deadline)?;
+        let name = self.begin_raw((count * pieces) as u32, deadline)?;
         for _ in 0..count {
             let Some(from) = self.regions.sample(bytes as u64, step()) else {
                 return Err(Error::Refused { field: "bytes", value: bytes as u64, limit: 0 });
             };
-            let buffer = self.buffers.take(bytes)?;
-            self.chain_read(name, Purpose::Raw, buffer, from, bytes);
+            for (at, bytes) in pieces_of(bytes) {
+                let buffer = self.buffers.take(bytes)?;
+                self.chain_read(name, Purpose::Raw, buffer, from.plus(at as u64), bytes);
+            }
         }
         Ok(name)
     }
@@ -136,8 +145,10 @@ impl Driver {
         let (Some(endpoint), Some(staging)) = (slot.endpoint, slot.staging) else { return Err(Error::Full) };
         let span = slot.books.take_space(bytes).ok_or(Error::Full)?;
         let to = staging.at(u64::from(span.unit) * UNIT_BYTES as u64, bytes as u64).ok_or(Error::Full)?;
-        let name = self.begin_raw(1, deadline)?;
-        self.post_raw_write(name, endpoint, to, bytes)?;
+        let name = self.begin_raw(bytes.div_ceil(PIECE_BYTES).max(1) as u32, deadline)?;
+        for (at, bytes) in pieces_of(bytes) {
+            self.post_raw_write(name, endpoint, to.plus(at as u64), bytes)?;
+        }
         let result = self.run(name);
         if result.is_ok() {
             self.writers[0].books.give_space_back(span);

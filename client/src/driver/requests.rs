@@ -84,7 +84,11 @@ impl Driver {
         // Opening an endpoint takes time: the request may have had all of its own.
         let Some(next) = self.writers[worker].queue.at(0).filter(|&next| self.is_wanted(next)) else { return true };
         let together = self.packable(worker);
-        let sent = if together > 1 { self.send_packed(worker, together) } else { self.send(worker, next).map(usize::from) };
+        let sent = match next.request.operation {
+            Operation::Chunk => Ok(usize::from(self.send_part(worker, next))),
+            _ if together > 1 => self.send_packed(worker, together),
+            _ => self.send(worker, next).map(usize::from),
+        };
         match sent {
             Ok(0) => false,
             Ok(count) => {
@@ -109,7 +113,8 @@ impl Driver {
 
     /// Whether a queued request is still to be sent.
     pub(super) fn is_wanted(&self, queued: Queued) -> bool {
-        self.ops.get(queued.op).is_some_and(|op| op.queued && (!op.has_ended() || op.must_run))
+        let is_part = queued.request.operation == Operation::Chunk;
+        self.ops.get(queued.op).is_some_and(|op| (op.queued || is_part) && (!op.has_ended() || op.must_run))
     }
 
     /// Sends one request. False when it must wait.
@@ -148,7 +153,7 @@ impl Driver {
     }
 
     /// Writes the header and posts. Gives the buffer back when the endpoint refuses.
-    fn post_request(
+    pub(super) fn post_request(
         &mut self,
         worker: usize,
         op: SlabKey,
@@ -240,6 +245,9 @@ impl Driver {
 
     fn on_resolved(&mut self, resolved: Resolved) {
         let Some(name) = resolved.op else { return };
+        if let Some(index) = resolved.part {
+            return self.on_part(name, index, resolved);
+        }
         let Some(op) = self.ops.find(name) else { return };
         if op.request.is_none_or(|(_, sequence)| sequence != resolved.ack.sequence) {
             return;

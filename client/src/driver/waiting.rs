@@ -192,6 +192,7 @@ impl Driver {
             machine if sent.is_some() && machine.written().is_some() => Error::Indeterminate { operation },
             Machine::Counter(m) if m.may_have_counted() && op.posted > 0 => Error::Indeterminate { operation },
             Machine::Write(m) if m.is_busy() => Error::Busy,
+            Machine::Large(m) if m.is_busy() => Error::Busy,
             _ if !self.alive => self.server.shared.gone_error(),
             _ if lapsed => Error::LeaseLapsed,
             machine => Error::Deadline { operation, after: waited, seen: machine.seen() },

@@ -12,6 +12,7 @@ use sidewire_common::layout::lock_word::TOKEN_MAX;
 use sidewire_common::layout::record::Kind;
 use sidewire_common::layout::request::{Operation, Request};
 use sidewire_common::limits::TTL_MS_MAX;
+use sidewire_common::memory::{Buffer, Buffers};
 use std::time::Duration;
 
 /// A write, as a call asks for it.
@@ -100,6 +101,31 @@ impl<'a> WriteSpec<'a> {
     }
 }
 
+/// A request's bytes, and how many they are.
+type Image = (Buffer, usize);
+
+impl WriteSpec<'_> {
+    /// The value.
+    pub(super) fn value(&self) -> &[u8] {
+        self.value
+    }
+
+    /// What the caller wants to know.
+    pub(super) fn want(&self) -> Want {
+        self.want
+    }
+
+    /// The request for a key, and its bytes, with all but the value.
+    pub(super) fn without_value(&self, key: &[u8], buffers: &mut Buffers) -> Result<(Request, Image), Error> {
+        let bare = WriteSpec { value: &[], ..*self };
+        let request = bare.request_for(key);
+        let total = request.total_bytes();
+        let mut image = buffers.take(total)?;
+        bare.lay(&request, key, image.bytes_mut());
+        Ok((request, (image, total)))
+    }
+}
+
 impl Driver {
     /// Begins a write; key and value are copied once, into the buffer they are sent from.
     ///
@@ -116,6 +142,9 @@ impl Driver {
         let limit = self.attached.terms.value_bytes_max;
         if write.value.len() > limit {
             return Err(Error::ValueTooLong { bytes: write.value.len(), limit });
+        }
+        if write.value.len() > self.attached.terms.lone_value_bytes_max() {
+            return self.begin_large(key, write, way, deadline, sink);
         }
         let request = write.request_for(key);
         let total = request.total_bytes();

@@ -137,18 +137,16 @@ impl Get {
             Input::Read { tag, buffer, bytes } => self.on_read(tag, buffer, bytes, cx),
             Input::Unknown { tag } => self.on_unknown(tag, cx),
             Input::Ack(ack) => self.on_ack(ack, cx),
-            Input::Cell { .. } | Input::CellLost => Step::Wait,
+            Input::Cell { .. } | Input::CellLost | Input::Part(_) => Step::Wait,
         }
     }
 
     #[inline]
     fn start(&mut self, cx: &mut Context<'_>) -> Step {
         self.round = self.round.wrapping_add(1);
-        if let Some(location) = cx.locations.lookup(cx.hash, cx.reign)
-            && let Some(bytes) = location.read_bytes()
-        {
+        if let Some(location) = cx.locations.lookup(cx.hash, cx.reign) {
             self.cached = true;
-            self.ask_record(What::Cached, location, bytes, cx);
+            self.ask_record(What::Cached, location, first_read_bytes(location, cx), cx);
             return Step::Wait;
         }
         self.look_up(cx)
@@ -259,9 +257,7 @@ impl Get {
             return self.failed(Cause::Moved, cx);
         }
         for location in bucket.matches(cx.hash.fingerprint()) {
-            // Of a record longer than a location can say, the header tells the length.
-            let bytes = location.read_bytes().unwrap_or_else(|| (HEADER_BYTES + cx.key.len()).next_multiple_of(UNIT_BYTES));
-            self.ask_record(What::Slot, location, bytes, cx);
+            self.ask_record(What::Slot, location, first_read_bytes(location, cx), cx);
         }
         if what == What::Home {
             // Most keys of a full home bucket are in it: the other bucket is read only if none of these is the key.
@@ -447,6 +443,11 @@ fn count(cause: Cause, cx: &Context<'_>) {
         Cause::Pending => cx.stats.retries_pending.add(1),
         Cause::Others => {}
     }
+}
+
+/// How much is read of a record at first. Of one longer than a location can say, the header tells the length.
+fn first_read_bytes(location: Location, cx: &Context<'_>) -> usize {
+    location.read_bytes().unwrap_or_else(|| (HEADER_BYTES + cx.key.len()).next_multiple_of(UNIT_BYTES))
 }
 
 /// How much must be read of a record whose location does not tell its length, when `read` is not all of it.

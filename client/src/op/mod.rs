@@ -4,6 +4,7 @@ mod cell;
 mod counter;
 mod get;
 mod lock;
+mod put_large;
 #[cfg(test)]
 mod script;
 mod write;
@@ -11,6 +12,7 @@ mod write;
 pub(crate) use counter::{Counter, CounterGoal};
 pub(crate) use get::{Found, Get, Record};
 pub(crate) use lock::{Lock, LockGoal, Taken};
+pub(crate) use put_large::PutLarge;
 pub(crate) use write::{Want, WriteOp};
 
 use crate::error::Error;
@@ -167,6 +169,8 @@ pub(crate) enum Input {
     CellLost,
     /// The request was answered.
     Ack(Ack),
+    /// A part of a long value was answered, or its connection is gone; its buffer is back.
+    Part(Ack),
 }
 
 /// What a machine does next.

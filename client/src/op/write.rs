@@ -16,6 +16,11 @@ const BUSY_PAUSE_FIRST: Duration = Duration::from_micros(200);
 /// Longest pause after the server said that it is busy.
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(50);
 
+/// Pauses after the server said that it is busy.
+pub(super) fn busy_backoff() -> Backoff {
+    Backoff::new(BUSY_PAUSE_FIRST, BUSY_PAUSE_MAX)
+}
+
 /// What the caller wants to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
@@ -44,7 +49,7 @@ pub(crate) struct WriteOp {
 impl WriteOp {
     /// A machine for this request; the driver fills in the sequence.
     pub fn new(request: Request, want: Want) -> Self {
-        Self { request, want, backoff: Backoff::new(BUSY_PAUSE_FIRST, BUSY_PAUSE_MAX), sent: 0, busy: false }
+        Self { request, want, backoff: busy_backoff(), sent: 0, busy: false }
     }
 
     /// Its name in messages to people.
@@ -57,6 +62,8 @@ impl WriteOp {
             Operation::Resolve => "resolve",
             Operation::Expire => "expire",
             Operation::BreakLock => "break lock",
+            // Steps of a put.
+            Operation::Reserve | Operation::Chunk | Operation::Commit => "put",
         }
     }
 
@@ -105,7 +112,7 @@ impl WriteOp {
     }
 
     /// Counts it, and remembers where the record is.
-    fn note(&self, ack: &Ack, cx: &Context<'_>) {
+    pub(super) fn note(&self, ack: &Ack, cx: &Context<'_>) {
         let [_, second] = ack.figures;
         if self.request.operation == Operation::Put && matches!(ack.outcome, Outcome::Done | Outcome::Exists) {
             let location = Location::from_raw(second);
@@ -174,7 +181,7 @@ pub(crate) fn error_of(ack: &Ack, wanted: Kind, fence_token: Option<u64>, operat
             let field = RequestField::from_raw(ack.detail).map_or("an unknown field", RequestField::name);
             Error::Refused { field, value: first, limit: second }
         }
-        Outcome::Busy => Error::Busy,
+        Outcome::Busy | Outcome::Unreserved => Error::Busy,
         Outcome::OutOfRange => Error::OutOfRange { value: first as i64 },
         Outcome::Forgotten => Error::Indeterminate { operation },
         Outcome::Done | Outcome::Exists | Outcome::VersionMismatch | Outcome::NeverDone | Outcome::WrongPrimary => {

@@ -58,6 +58,9 @@ pub enum Outcome {
     Forgotten = 14,
     /// This server does not (any more, or not yet) take writes of that shard: epoch of its cluster map, 0.
     WrongPrimary = 15,
+    /// `Reserve`: too much is reserved already: how much, at most. `Chunk`, `Commit`: there is no such reservation (any
+    /// more). Whoever still wants to store the value begins with `Reserve`.
+    Unreserved = 16,
 }
 
 impl Outcome {
@@ -80,6 +83,7 @@ impl Outcome {
             13 => Self::OutOfRange,
             14 => Self::Forgotten,
             15 => Self::WrongPrimary,
+            16 => Self::Unreserved,
             _ => return None,
         })
     }

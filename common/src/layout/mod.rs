@@ -11,6 +11,7 @@ pub mod cell_reference;
 pub mod count;
 pub mod counter_cell;
 pub mod descriptor;
+pub mod digest;
 pub mod directory;
 pub mod location;
 pub mod lock_word;
@@ -22,4 +23,4 @@ pub mod segment;
 pub mod wire;
 
 /// Version of all layouts below; checked at attach.
-pub const LAYOUT_VERSION: u32 = 2;
+pub const LAYOUT_VERSION: u32 = 3;

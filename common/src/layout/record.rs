@@ -8,7 +8,7 @@
 //! | 24 | 8 | expiry on the shard's clock, ms; 0 = none |
 //! | 32 | 2 | key length |
 //! | 34 | 1 | kind |
-//! | 35 | 1 | flags, 0 |
+//! | 35 | 1 | flags: 1 = the value stands under the checksum by its [digest](super::digest) |
 //! | 36 | 4 | value length |
 //! | 40 | | key, value |
 //!
@@ -16,6 +16,7 @@
 //! Only the state word changes once the body is written.
 
 use super::bits::Field;
+use super::digest::{checksum_by_digest, digest};
 use super::location::{Location, Place, SUCCESSOR_BITS};
 use super::wire::{put, u16_at, u32_at, u64_at};
 use crate::limits::KEY_BYTES_MAX;
@@ -43,6 +44,9 @@ const STATE_TAG: Field = STATE_KIND.above(62);
 const COUNTER: Field = Field::lowest(48);
 const REIGN: Field = COUNTER.above(14);
 const _: () = assert!(REIGN.end() <= 62 && SUCCESSOR_BITS <= 62);
+
+/// Flag of a record whose value stands under the checksum by its digest.
+pub const FLAG_DIGEST: u8 = 1;
 
 /// A record's version: unique in a server, rising in a shard. Never 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -235,7 +239,30 @@ impl Header {
 #[must_use]
 #[inline]
 pub fn checksum(image: &[u8], place: Place) -> u64 {
-    xxh3_64_with_seed(&image[AT_COVERED..], place.pack())
+    if image[AT_FLAGS] & FLAG_DIGEST == 0 {
+        return xxh3_64_with_seed(&image[AT_COVERED..], place.pack());
+    }
+    let value_at = (HEADER_BYTES + usize::from(u16_at(image, AT_KEY_LEN))).min(image.len());
+    checksum_by_digest(&image[AT_COVERED..value_at], digest(&image[value_at..], place), place)
+}
+
+/// What stands before the value of a record whose value's digest is known: header and key, in state *pending*.
+///
+/// # Panics
+/// When the key is longer than [`KEY_BYTES_MAX`].
+#[must_use]
+pub fn encode_front(place: Place, fields: Fields<'_>, value_len: u32, digest: u64, replaces: Option<Version>) -> Vec<u8> {
+    let Fields { version, expiry_ms, kind, key, .. } = fields;
+    assert!(key.len() <= KEY_BYTES_MAX);
+    let key_len = key.len() as u16;
+    let mut header = Header { checksum: 0, version, expiry_ms, key_len, kind: kind as u8, flags: FLAG_DIGEST, value_len };
+    let mut head = [0; HEADER_BYTES];
+    header.write(&mut head);
+    let mut front = [&head[..], key].concat();
+    header.checksum = checksum_by_digest(&front[AT_COVERED..], digest, place);
+    put(&mut front, AT_STATE, &State::Pending { replaces }.raw().to_le_bytes());
+    put(&mut front, AT_CHECKSUM, &header.checksum.to_le_bytes());
+    front
 }
 
 /// Writes a whole record image into `image` (exactly [`record_bytes`] long) with the state *pending*.
@@ -346,7 +373,7 @@ pub fn examine(bytes: &[u8], place: Place, key: &[u8]) -> Result<Whole, Disbelie
     {
         return Err(Disbelief::Tag);
     }
-    let kind = Kind::from_raw(header.kind).filter(|_| header.flags == 0).ok_or(Disbelief::UnknownKind)?;
+    let kind = Kind::from_raw(header.kind).filter(|_| header.flags & !FLAG_DIGEST == 0).ok_or(Disbelief::UnknownKind)?;
     Ok(Whole {
         state,
         version: header.version,
@@ -385,6 +412,24 @@ mod tests {
         assert_eq!((whole.state, &bytes[whole.value_at..]), (State::Live(version), &b"value"[..]));
         assert_eq!(examine(&bytes, Place { unit: 10, ..PLACE }, b"key"), Err(Disbelief::Checksum));
         assert_eq!(examine(&bytes, PLACE, b"kex"), Err(Disbelief::OtherKey));
+    }
+
+    #[test]
+    fn a_value_by_its_digest_is_believed_as_any_other() {
+        let version = Version::new(1, 7);
+        let fields = Fields { version, expiry_ms: 5, kind: Kind::Value, key: b"key", value: &[] };
+        let mut bytes = encode_front(PLACE, fields, 5, digest(b"value", PLACE), None);
+        bytes.extend_from_slice(b"value");
+        assert_eq!(checksum(&bytes, PLACE), u64_at(&bytes, AT_CHECKSUM));
+        bytes[..8].copy_from_slice(&State::Live(version).raw().to_le_bytes());
+        let whole = examine(&bytes, PLACE, b"key").unwrap();
+        assert_eq!((whole.state, whole.expiry_ms, &bytes[whole.value_at..]), (State::Live(version), 5, &b"value"[..]));
+        for at in 8..bytes.len() {
+            let mut torn = bytes.clone();
+            torn[at] ^= 1;
+            assert!(examine(&torn, PLACE, b"key").is_err(), "byte {at} changed and was not noticed");
+        }
+        assert_eq!(examine(&bytes, Place { unit: 10, ..PLACE }, b"key"), Err(Disbelief::Checksum));
     }
 
     #[test]

@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn golden() {
         let bytes = entry().encode();
-        assert_eq!(bytes[..24], [0x52, 0x53, 2, 1, 3, 255, 15, 0, 16, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[..24], [0x52, 0x53, 3, 1, 3, 255, 15, 0, 16, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!((bytes[24], bytes[40], bytes[48], bytes[56], bytes[64], bytes[80]), (4, 7, 8, 9, 10, 13));
         assert_eq!((bytes[88], bytes[96], bytes[100], bytes[104], bytes[112]), (2, 11, 12, 14, 17));
     }

@@ -16,7 +16,7 @@
 //! | 48 | 4 | value length |
 //! | 52 | 2 | length of the fencing lock's key |
 //! | 54 | 2 | zero |
-//! | 56 | 8 | argument: a counter's initial value or delta; the sequence asked after |
+//! | 56 | 8 | argument: a counter's initial value or delta; the sequence asked after; a long value's length or handle |
 //! | 64 | | key, fencing lock's key, value |
 //!
 //! A request begins at a multiple of 64 bytes in the ring and never wraps. Several may share a message (`packed`).
@@ -51,6 +51,12 @@ pub enum Operation {
     Expire = 5,
     /// Free a lock whoever holds it (administration).
     BreakLock = 6,
+    /// Reserve memory for a long value of this key. argument: its length. Answered with a handle.
+    Reserve = 7,
+    /// The next bytes of a long value. argument: the handle. It has no key.
+    Chunk = 8,
+    /// Store the long value whose bytes have all been sent, as a `Put` would. argument: the handle.
+    Commit = 9,
 }
 
 impl Operation {
@@ -62,8 +68,21 @@ impl Operation {
             4 => Some(Self::Resolve),
             5 => Some(Self::Expire),
             6 => Some(Self::BreakLock),
+            7 => Some(Self::Reserve),
+            8 => Some(Self::Chunk),
+            9 => Some(Self::Commit),
             _ => None,
         }
+    }
+
+    /// Whether it is about a key.
+    const fn has_key(self) -> bool {
+        !matches!(self, Self::Resolve | Self::Chunk)
+    }
+
+    /// Whether it is a step of storing a long value.
+    const fn is_of_long_value(self) -> bool {
+        matches!(self, Self::Reserve | Self::Chunk | Self::Commit)
     }
 }
 
@@ -278,7 +297,7 @@ impl Request {
             return refuse(RequestField::LayoutVersion, bytes[2].into(), LAYOUT_VERSION.into());
         }
         let Some(operation) = Operation::from_raw(bytes[3]) else {
-            return refuse(RequestField::Operation, bytes[3].into(), Operation::BreakLock as u64);
+            return refuse(RequestField::Operation, bytes[3].into(), Operation::Commit as u64);
         };
         let condition_version = u64_at(bytes, 24);
         let condition = match bytes[4] {
@@ -325,21 +344,50 @@ impl Request {
         if self.sequence == 0 {
             return Err(RequestError { field: RequestField::Sequence, value: 0, limit: u64::MAX });
         }
-        if self.key_len == 0 && self.operation != Operation::Resolve {
+        if self.key_len == 0 && self.operation.has_key() {
             return Err(RequestError { field: RequestField::KeyLength, value: 0, limit: key_max });
         }
         if (self.fence_token == 0) != (self.fence_key_len == 0) {
             return Err(RequestError { field: RequestField::FenceKeyLength, value: self.fence_key_len.into(), limit: key_max });
         }
-        let bare = self.kind != Kind::Value || self.operation != Operation::Put;
+        let bare = self.kind != Kind::Value || !matches!(self.operation, Operation::Put | Operation::Chunk);
         if bare && self.value_len != 0 {
             return Err(RequestError { field: RequestField::ValueLength, value: self.value_len.into(), limit: 0 });
+        }
+        if self.operation.is_of_long_value() {
+            self.check_long_value()?;
         }
         if self.operation == Operation::Add {
             at_most(RequestField::Argument, self.argument.unsigned_abs(), super::counter_cell::DELTA_MAX as u64)?;
         }
         if self.operation == Operation::Put && self.kind != Kind::Value {
             at_most(RequestField::Argument, self.argument.unsigned_abs(), super::counter_cell::VALUE_MAX as u64)?;
+        }
+        Ok(())
+    }
+}
+
+impl Request {
+    /// A step of storing a long value.
+    fn check_long_value(&self) -> Result<(), RequestError> {
+        let refuse = |field, value: u64, limit: u64| Err(RequestError { field, value, limit });
+        if self.kind != Kind::Value {
+            return refuse(RequestField::Kind, self.kind as u64, Kind::Value as u64);
+        }
+        if self.argument <= 0 {
+            return refuse(RequestField::Argument, self.argument as u64, i64::MAX as u64);
+        }
+        if self.operation != Operation::Chunk {
+            return Ok(());
+        }
+        if self.key_len != 0 {
+            return refuse(RequestField::KeyLength, self.key_len.into(), 0);
+        }
+        if self.fence_key_len != 0 {
+            return refuse(RequestField::FenceKeyLength, self.fence_key_len.into(), 0);
+        }
+        if self.value_len == 0 {
+            return refuse(RequestField::ValueLength, 0, u32::MAX.into());
         }
         Ok(())
     }
@@ -397,6 +445,25 @@ mod tests {
         assert_eq!((error.field, error.value, error.limit), (RequestField::ValueLength, 10, 9));
         let keyless = Request::new(Operation::Delete, 1);
         assert_eq!(Request::decode(&keyless.encode(), 9).unwrap_err().field, RequestField::KeyLength);
+    }
+
+    #[test]
+    fn the_steps_of_a_long_value_are_bounded() {
+        let refused = |request: Request| Request::decode(&request.encode(), 100).map_err(|e| e.field);
+        let reserve = Request { key_len: 3, argument: 1 << 26, ..Request::new(Operation::Reserve, 1) };
+        assert_eq!(refused(reserve), Ok(reserve));
+        assert_eq!(refused(Request { argument: -1, ..reserve }), Err(RequestField::Argument));
+        assert_eq!(refused(Request { value_len: 1, ..reserve }), Err(RequestField::ValueLength));
+        assert_eq!(refused(Request { kind: Kind::Lock, ..reserve }), Err(RequestField::Kind));
+        let chunk = Request { value_len: 100, argument: 1, ..Request::new(Operation::Chunk, 2) };
+        assert_eq!(refused(chunk), Ok(chunk));
+        assert_eq!(refused(Request { value_len: 101, ..chunk }), Err(RequestField::ValueLength));
+        assert_eq!(refused(Request { value_len: 0, ..chunk }), Err(RequestField::ValueLength));
+        assert_eq!(refused(Request { key_len: 1, ..chunk }), Err(RequestField::KeyLength));
+        assert_eq!(refused(Request { argument: 0, ..chunk }), Err(RequestField::Argument));
+        let commit = Request { key_len: 3, argument: 1, ..Request::new(Operation::Commit, 3) };
+        assert_eq!(refused(commit), Ok(commit));
+        assert_eq!(refused(Request { key_len: 0, ..commit }), Err(RequestField::KeyLength));
     }
 
     #[test]

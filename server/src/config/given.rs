@@ -87,7 +87,9 @@ given! {
     hugepages("MODE") = "auto";
     /// Counters, sequences and locks that can exist at once
     cells("N") = "65536";
-    /// Ring for the writes of one session to one worker; a value is at most half of it
+    /// Longest value; auto = 64MiB, or what a chunk holds if that is less
+    value_max("SIZE") = "auto";
+    /// Ring for the writes of one session to one worker; values over half of it come in parts
     staging("SIZE") = "1MiB";
     /// All such rings together; auto = a quarter of the machine's memory
     staging_total("SIZE") = "auto";

@@ -34,6 +34,7 @@ impl Config {
             "lease" => exact_duration(self.lease),
             "hugepages" => hugepages(self.hugepages).into(),
             "cells" => self.cells.to_string(),
+            "value_max" => auto_bytes(self.value_max),
             "staging" => exact_bytes(self.staging_bytes),
             "staging_total" => auto_bytes(self.staging_total_bytes),
             "clients_max" => self.clients_max.to_string(),

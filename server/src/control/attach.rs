@@ -6,7 +6,7 @@ use crate::lease::table::Told;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::PeerInfo;
 use sidewire_common::layout::LAYOUT_VERSION;
-use sidewire_common::limits::{MESSAGE_CREDITS, READ_DEPTH, value_bytes_max};
+use sidewire_common::limits::{MESSAGE_CREDITS, READ_DEPTH};
 use sidewire_proto::convert;
 use sidewire_proto::v1::{AttachReply, AttachRequest};
 
@@ -64,7 +64,8 @@ fn reply(core: &Core, holder_id: u32, link: &PeerInfo) -> AttachReply {
         directories: store.directories().pack(),
         staging_bytes: settings.staging_bytes as u64,
         credits: MESSAGE_CREDITS,
-        value_bytes_max: value_bytes_max(settings.staging_bytes) as u64,
+        value_bytes_max: store.value_bytes_max() as u64,
+        request_value_bytes_max: store.request_value_bytes_max() as u64,
         read_depth: READ_DEPTH,
         layout_epoch,
         clock_ms: store.clock_ms(),

@@ -6,6 +6,7 @@
 
 mod size_class;
 mod slab;
+mod spares;
 
 pub use size_class::{PAGE_BYTES, PAGE_UNITS, SizeClass, class_of};
 pub use slab::{Heap, HeapError};

@@ -122,6 +122,12 @@ impl Pools {
         Ok(Arc::new(pools))
     }
 
+    /// Bytes of all pools together, at most.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.limits.memory_bytes
+    }
+
     /// The chunk with this number, if there is one.
     #[must_use]
     pub fn chunk(&self, number: u16) -> Option<Arc<Chunk>> {
@@ -165,6 +171,11 @@ impl Pools {
     pub fn retire_pages(&self, run: PageRun) {
         let after = self.epochs.retire();
         self.inner.lock().retired_pages.push_back(Retired { after, what: run });
+    }
+
+    /// Gives back pages of which nobody was told: nothing can be in flight there.
+    pub fn return_pages(&self, run: PageRun) {
+        self.inner.lock().pages.give(run);
     }
 
     fn collect_pages(&self, inner: &mut Inner) {

@@ -1,12 +1,14 @@
 //! Shards: the index of a part of the key space, and the order in which changes of it become visible.
 
 mod delete;
+mod extent;
 mod index;
 mod publish;
 mod put;
 mod split;
 
 pub use delete::{Deleted, delete, judge as judge_delete};
+pub use extent::Extent;
 pub use index::{Found, Index, SlotAt};
 pub use put::{Draft, PutAsk, PutDone, discard_draft, draft, judge as judge_put, publish_draft, put};
 

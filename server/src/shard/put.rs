@@ -81,7 +81,7 @@ pub struct Draft {
     pub bytes: usize,
     /// Expiry on the shard's clock, ms; 0 = none.
     pub expiry_ms: u64,
-    hash: KeyHash,
+    pub(super) hash: KeyHash,
 }
 
 /// Writes a record into a fresh block. `scratch` holds its image. What the key holds must stay as it was found until the
@@ -91,10 +91,7 @@ pub struct Draft {
 /// What the ack says when there is no memory; nothing has changed then.
 pub fn draft(memory: &mut Memory, heap: &mut Heap, ask: &PutAsk<'_>, scratch: &mut Vec<u8>) -> Result<Draft, Unmet> {
     let bytes = record_bytes(ask.key.len(), ask.value.len());
-    let place = heap.allocate(bytes).map_err(|error| match error {
-        HeapError::Soon => Unmet::plain(Outcome::Busy),
-        HeapError::Full { in_use, limit } => Unmet { outcome: Outcome::OutOfMemory, detail: 0, figures: [in_use, limit] },
-    })?;
+    let place = heap.allocate(bytes).map_err(no_memory)?;
     scratch.clear();
     scratch.resize(bytes, 0);
     let fields = Fields { version: ask.version, expiry_ms: ask.expiry_ms, kind: ask.kind, key: ask.key, value: ask.value };
@@ -102,6 +99,14 @@ pub fn draft(memory: &mut Memory, heap: &mut Heap, ask: &PutAsk<'_>, scratch: &m
     memory.write_record(place, scratch);
     let location = Location::new(ask.hash.fingerprint(), bytes, place);
     Ok(Draft { location, version: ask.version, bytes, expiry_ms: ask.expiry_ms, hash: ask.hash })
+}
+
+/// What the ack says when there is no block.
+pub(super) fn no_memory(error: HeapError) -> Unmet {
+    match error {
+        HeapError::Soon => Unmet::plain(Outcome::Busy),
+        HeapError::Full { in_use, limit } => Unmet { outcome: Outcome::OutOfMemory, detail: 0, figures: [in_use, limit] },
+    }
 }
 
 /// Publishes a draft in place of `found`, which was looked up in this same turn.

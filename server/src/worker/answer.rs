@@ -20,6 +20,9 @@ impl Worker {
         if outcome.outcome == Outcome::Refused {
             self.count_refused(outcome);
         }
+        if let Some(extent) = work.extent {
+            extent.discard(&mut self.heap);
+        }
         self.answer(work.endpoint, work.session, work.request.sequence, outcome);
         self.scratch.key = work.key;
         self.scratch.fence_key = work.fence_key;

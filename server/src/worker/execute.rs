@@ -6,7 +6,7 @@ use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
 use super::replica::Change;
 use crate::cells::token_floor_now;
-use crate::shard::{Draft, Found, PutAsk, PutDone, Unmet, delete, draft, judge_delete, judge_put};
+use crate::shard::{Draft, Extent, Found, PutAsk, PutDone, Unmet, delete, draft, judge_delete, judge_put};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::cell_reference::{CellReference, REFERENCE_BYTES};
@@ -45,7 +45,8 @@ impl Worker {
                 Ok(cell) => return self.defer(work, cell, Stage::Break),
                 Err(unmet) => unmet,
             },
-            Operation::Resolve => Unmet::plain(Outcome::Refused),
+            // What intake deals with.
+            Operation::Resolve | Operation::Reserve | Operation::Chunk | Operation::Commit => Unmet::plain(Outcome::Refused),
         };
         self.finish(work, outcome);
     }
@@ -77,7 +78,10 @@ impl Worker {
         }
     }
 
-    fn put_value(&mut self, work: Work) {
+    fn put_value(&mut self, mut work: Work) {
+        if let Some(extent) = work.extent.take() {
+            return self.put_extent(work, extent);
+        }
         let mut value = std::mem::take(&mut self.scratch.value);
         value.clear();
         value.resize(work.request.value_len as usize, 0);
@@ -93,12 +97,32 @@ impl Worker {
         self.scratch.value = value;
     }
 
-    /// A whole record in a block that nobody knows.
-    fn draft_record(&mut self, work: &Work, value: &[u8], found: Option<Found>) -> Result<Draft, Unmet> {
-        let expiry_ms = match work.request.ttl_ms {
+    /// The same for a value that is in its block already.
+    fn put_extent(&mut self, work: Work, extent: Extent) {
+        let found = self.find_unexpired(&work);
+        let Work { request, hash, .. } = work;
+        if let Err(unmet) = judge_put(request.condition, request.kind, found.as_ref()) {
+            extent.discard(&mut self.heap);
+            return self.finish(work, unmet);
+        }
+        let (version, expiry_ms) = (self.next_version_of(hash.shard()), self.expiry_of(&work));
+        let (kind, condition) = (request.kind, Condition::None);
+        let ask = PutAsk { key: &work.key, hash, value: &[], kind, condition, expiry_ms, version, found };
+        let draft = extent.into_draft(&mut self.memory, &ask);
+        self.put_draft(work, draft, None, found);
+    }
+
+    /// When a record ends that is stored now; 0 = never.
+    fn expiry_of(&self, work: &Work) -> u64 {
+        match work.request.ttl_ms {
             0 => 0,
             ttl => self.store.clock_ms().saturating_add(ttl),
-        };
+        }
+    }
+
+    /// A whole record in a block that nobody knows.
+    fn draft_record(&mut self, work: &Work, value: &[u8], found: Option<Found>) -> Result<Draft, Unmet> {
+        let expiry_ms = self.expiry_of(work);
         self.draft_as(&work.key, work.hash, work.request.kind, value, expiry_ms, found)
     }
 

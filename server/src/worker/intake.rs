@@ -6,12 +6,11 @@ use super::poll_loop::Worker;
 use super::staging::{Intake, Message, Received};
 use crate::metrics::count;
 use crate::refusals::Cause;
-use crate::shard::Unmet;
+use crate::shard::{Extent, Unmet};
 use sidewire_common::fabric::EndpointId;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::{Ack, Outcome};
 use sidewire_common::layout::request::{Operation, Request, RequestError, RequestField};
-use sidewire_common::limits::value_bytes_max;
 use sidewire_common::memory::View;
 
 /// An accepted write.
@@ -26,6 +25,8 @@ pub(super) struct Work {
     /// The ring and where the value lies in it.
     pub ring: Option<View>,
     pub value_at: usize,
+    /// The value, if it came before.
+    pub extent: Option<Extent>,
     /// Whether its fencing token was found to be the holder's.
     pub fence_passed: bool,
 }
@@ -43,6 +44,7 @@ impl Work {
             fence_key: Vec::new(),
             ring: None,
             value_at: 0,
+            extent: None,
             fence_passed: false,
         }
     }
@@ -63,7 +65,7 @@ impl Worker {
     /// Takes the next request out of a message and begins it. False when there is none, or no more may be taken: one
     /// that breaks the rules costs the connection, and those before it are carried out.
     fn take_request(&mut self, endpoint: EndpointId, message: &mut Message) -> bool {
-        let limit = value_bytes_max(self.store.settings().staging_bytes);
+        let limit = self.store.request_value_bytes_max();
         let Some(connection) = self.connections.writers.get(&endpoint) else { return false };
         let scratch = &mut self.scratch;
         let Some(taken) = message.next(&connection.ring, limit, &mut scratch.key, &mut scratch.fence_key) else { return false };
@@ -89,17 +91,29 @@ impl Worker {
     }
 
     fn accept(&mut self, endpoint: EndpointId, received: Received) {
-        let Received { request, value_at } = received;
+        let Received { mut request, value_at } = received;
         let Some(session) = self.connections.writers.get(&endpoint).map(|connection| connection.session) else { return };
         if !self.arrives(endpoint, session, request.sequence, request.resolved_below) {
             return;
         }
-        if request.operation == Operation::Resolve {
-            return self.resolve(endpoint, session, &request);
+        match request.operation {
+            Operation::Resolve => return self.resolve(endpoint, session, &request),
+            Operation::Chunk => return self.fill(endpoint, session, &received),
+            _ => {}
         }
         let hash = KeyHash::of(&self.scratch.key, self.store.hash_seed());
         if !self.index.owns(hash) {
             return self.violation(endpoint, Cause::Shard, "a key of another worker's shard");
+        }
+        let mut extent = None;
+        match request.operation {
+            Operation::Reserve => return self.reserve(endpoint, session, &request),
+            Operation::Commit => {
+                let Some(whole) = self.claim(endpoint, session, &request) else { return };
+                extent = Some(whole);
+                request.operation = Operation::Put;
+            }
+            _ => {}
         }
         let Some(connection) = self.connections.writers.get(&endpoint) else { return };
         let work = Work {
@@ -112,6 +126,7 @@ impl Worker {
             fence_key: std::mem::take(&mut self.scratch.fence_key),
             ring: Some(connection.ring.clone()),
             value_at,
+            extent,
             fence_passed: false,
         };
         if let Some(work) = self.deferrals.park_if_busy(work) {

@@ -1,6 +1,7 @@
 //! A worker's way to bytes in chunks: by place, with the chunk's view cached.
 
 use crate::pools::Pools;
+use sidewire_common::layout::digest::ValueDigest;
 use sidewire_common::layout::location::Place;
 use sidewire_common::layout::record::{HEADER_BYTES, Header, State};
 use sidewire_common::memory::View;
@@ -15,6 +16,8 @@ pub struct Memory {
     views: Vec<View>,
 }
 
+/// Bytes that are copied and hashed at once: they stay in the core's nearest cache.
+const PIECE_BYTES: usize = 16 << 10;
 const OWN_INDEX: &str = "the index names places within chunks";
 
 impl Memory {
@@ -66,6 +69,27 @@ impl Memory {
         view.store(offset, state).expect(OWN_INDEX);
         sidewire_common::memory::to_device_barrier();
         view.copy_in(offset + 8, &image[8..]).expect(OWN_INDEX);
+    }
+
+    /// A block becomes that of a record whose value is to come: *pending* from now on, whatever it was before.
+    pub fn begin_record(&mut self, at: Place) {
+        let pending = State::Pending { replaces: None };
+        self.view(at.chunk).store(at.offset() as usize, pending.raw()).expect(OWN_INDEX);
+        sidewire_common::memory::to_device_barrier();
+    }
+
+    /// Copies `bytes` bytes at `from` of a ring into the block at `at`, `offset` bytes behind its start, and hashes what was
+    /// copied. The ring may change meanwhile: what is hashed is what the block gets.
+    pub fn fill_record(&mut self, at: Place, offset: u64, ring: &View, from: usize, bytes: usize, digest: &mut ValueDigest) {
+        let view = self.view(at.chunk);
+        let to = (at.offset() + offset) as usize;
+        let mut piece = [0; PIECE_BYTES];
+        for done in (0..bytes).step_by(PIECE_BYTES) {
+            let piece = &mut piece[..PIECE_BYTES.min(bytes - done)];
+            ring.copy_out(from + done, piece).expect("the request lies in its ring, checked at intake");
+            digest.add(piece);
+            view.copy_in(to + done, piece).expect(OWN_INDEX);
+        }
     }
 
     /// A record's state word becomes `state`, after all earlier stores.

@@ -21,6 +21,7 @@ mod open;
 mod pinning;
 mod poll_loop;
 mod replica;
+mod reserve;
 mod scan;
 pub mod staging;
 

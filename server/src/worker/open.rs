@@ -68,6 +68,7 @@ impl Worker {
         self.port.close(endpoint);
         self.replication.peers.remove(&endpoint);
         self.connections.readers.remove(&endpoint);
+        self.drop_reservations(endpoint);
         if self.connections.writers.remove(&endpoint).is_some() {
             self.metrics.connections.fetch_sub(1, Ordering::Relaxed);
         }

@@ -5,6 +5,7 @@ use super::deferred::Deferrals;
 use super::exactly_once::Window;
 use super::expiry::Expiries;
 use super::replica::Replication;
+use super::reserve::Reservations;
 use super::{Command, Memory};
 use crate::heap::{Heap, HeapError};
 use crate::metrics::{WorkerMetrics, count};
@@ -47,6 +48,7 @@ pub(super) struct Worker {
     pub connections: Connections,
     pub windows: HashMap<SessionKey, Window>,
     pub deferrals: Deferrals,
+    pub reservations: Reservations,
     pub expiries: Expiries,
     pub metrics: Arc<WorkerMetrics>,
     /// Endpoints with acks to send.
@@ -94,7 +96,7 @@ impl Worker {
         metrics.segments.store(index.figures().0 as i64, Ordering::Relaxed);
         Ok(Self {
             number,
-            heap: Heap::new(Arc::clone(store.pools())),
+            heap: Heap::new(Arc::clone(store.pools()), store.settings().worker_count),
             port,
             loopback: Some(loopback),
             loopback_at: BootInstant::now(),
@@ -103,6 +105,7 @@ impl Worker {
             connections: Connections::default(),
             windows: HashMap::new(),
             deferrals: Deferrals::default(),
+            reservations: Reservations::default(),
             expiries: Expiries::default(),
             metrics,
             acks_due: VecDeque::new(),
@@ -180,6 +183,7 @@ impl Worker {
         self.completions = completions;
         busy |= self.post_deferred();
         busy |= self.expire();
+        self.end_reservations();
         busy |= self.replicate();
         self.send_acks();
         self.tell_expelled();
@@ -213,7 +217,9 @@ impl Worker {
 
     fn sleep(&mut self) {
         let until_expiry = self.expiries.next_in(self.store.clock_ms());
-        let timeout = until_expiry.unwrap_or(SLEEP_MAX).min(SLEEP_MAX).min(self.replication_naps());
+        let until_end = self.reservations.next_in(BootInstant::now());
+        let timeout = until_expiry.unwrap_or(SLEEP_MAX).min(until_end.unwrap_or(SLEEP_MAX)).min(SLEEP_MAX);
+        let timeout = timeout.min(self.replication_naps());
         match self.port.sleep(timeout) {
             Ok(Wake::TimedOut) => {}
             Ok(_) => count(&self.metrics.wakeups),

@@ -9,6 +9,8 @@ use sidewire_common::layout::location::{Location, Place};
 use sidewire_common::layout::record::{HEADER_BYTES, Kind};
 use sidewire_common::layout::segment::{HOME_BUCKETS, home_offset, overflow_offset};
 
+/// Longest value that is told with its key: reading longer ones is left to whoever wants them.
+const VALUE_BYTES_MAX: usize = 512 << 10;
 /// Keys looked at for one page: bounds the time that writes wait.
 const KEYS_MAX: usize = 512;
 /// Bytes gathered before a page ends; the last bucket may go beyond it.
@@ -104,7 +106,7 @@ impl Worker {
             self.memory.read(at, value_at, &mut reference);
             let reference = CellReference::decode(&reference, self.store.cells().count())?;
             item.cell = self.store.cells().peek(reference.index);
-        } else if values {
+        } else if values && header.value_len as usize <= VALUE_BYTES_MAX {
             let mut value = vec![0; header.value_len as usize];
             self.memory.read(at, value_at, &mut value);
             item.value = Some(value);

@@ -89,6 +89,7 @@ impl Bench {
             memory_bytes,
             chunk_bytes: Some(memory_bytes / 2),
             staging_bytes: 1 << 20,
+            values: kv_server::value_limits::ValueLimits::default(),
             worker_count: 1,
             hugepages: HugepageMode::Off,
             cell_count: 16,
@@ -101,7 +102,7 @@ impl Bench {
         let store = Store::build(settings, Nowhere::fabric()).unwrap();
         let mut memory = Memory::new(Arc::clone(store.pools()));
         let index = Index::new(&store, &mut memory, 0).unwrap();
-        let heap = Heap::new(Arc::clone(store.pools()));
+        let heap = Heap::new(Arc::clone(store.pools()), 1);
         Self { store, memory, index, heap, version: 0 }
     }
 

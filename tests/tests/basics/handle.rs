@@ -23,7 +23,7 @@ async fn the_same_operations_without_a_thread_of_ones_own() {
     assert!(handle.delete(b"k").await.unwrap());
     assert!(!handle.delete(b"k").await.unwrap());
     assert!(matches!(handle.put(b"", b"v").await, Err(Error::Key(_))));
-    assert!(matches!(handle.put(b"k", &vec![0; 600_000]).await, Err(Error::ValueTooLong { .. })));
+    assert!(matches!(handle.put(b"k", &vec![0; 20 << 20]).await, Err(Error::ValueTooLong { .. })));
 
     assert!(matches!(handle.add(b"n", 1).await, Err(Error::NotFound)));
     assert!(handle.create_counter(b"n", 5).await.unwrap());

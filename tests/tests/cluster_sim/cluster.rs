@@ -71,6 +71,7 @@ fn settings(workers: u32) -> Settings {
         memory_bytes: 32 << 20,
         chunk_bytes: Some(8 << 20),
         staging_bytes: 64 << 10,
+        values: kv_server::value_limits::ValueLimits::default(),
         worker_count: workers,
         hugepages: HugepageMode::Off,
         cell_count: 256,

@@ -7,6 +7,7 @@
 mod beats;
 mod control;
 mod floods;
+mod long;
 mod memory;
 mod packed;
 mod requests;

@@ -2,6 +2,7 @@
 
 use super::scene::Scene;
 use sidewire_common::fabric::{EndpointId, RemoteRegion, Role, Status, Verb};
+use sidewire_common::layout::LAYOUT_VERSION;
 use sidewire_common::layout::ack::{self, Ack, Outcome};
 use sidewire_common::layout::counter_cell::{DELTA_MAX, VALUE_MAX};
 use sidewire_common::layout::lock_word::TOKEN_MAX;
@@ -155,10 +156,10 @@ fn each_field_at_each_edge() {
     for magic in [0, 0x5356, u16::MAX] {
         line.field(put(), 0, &u16s(magic), Lost("request.magic"));
     }
-    for byte in [0, 1, 3, 255] {
+    for byte in [0, LAYOUT_VERSION as u8 - 1, LAYOUT_VERSION as u8 + 1, 255] {
         line.field(put(), 2, &[byte], Lost("request.layout_version"));
     }
-    for byte in [0, 7, 255] {
+    for byte in [0, 10, 255] {
         line.field(put(), 3, &[byte], Lost("request.operation"));
     }
     for byte in [3, 255] {

@@ -3,6 +3,7 @@
 use kv_server::boot;
 use kv_server::control::{Core, SessionService};
 use kv_server::store::Settings;
+use kv_server::value_limits::ValueLimits;
 use kv_server::worker::Pinning;
 use parking_lot::Mutex;
 use sidewire::sim::Direct;
@@ -18,6 +19,8 @@ use tonic::{Request, Response, Status};
 
 /// The lease of all schedules, the shortest that there is.
 pub const LEASE: Duration = Duration::from_millis(300);
+/// Longer values come in parts.
+const REQUEST_VALUE_BYTES: usize = 150;
 /// One answer of the control plane in so many is lost.
 const LOST_ONE_IN: u32 = 80;
 /// A time that no schedule lasts for.
@@ -51,6 +54,7 @@ fn settings(shape: Shape) -> Settings {
         memory_bytes: 32 << 20,
         chunk_bytes: Some(8 << 20),
         staging_bytes: 64 << 10,
+        values: ValueLimits { longest: None, in_one_request: Some(REQUEST_VALUE_BYTES) },
         worker_count: shape.workers,
         hugepages: HugepageMode::Off,
         cell_count: 256,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Longest pause while keys are added slowly, nanoseconds: half a heartbeat's period.
 const FILL_PAUSE_MAX: u64 = 50_000_000;
-/// Bytes of a large value, at most: it must fit half a staging ring.
+/// Bytes of a large value, at most: some forty parts.
 const LARGE_MAX: usize = 6_000;
 
 /// Calls that a session has in flight at once, less one.
