@@ -58,7 +58,11 @@ struct Counts {
 impl Dump {
     pub fn run(self, context: &Context, output: &mut Output) -> Done {
         let format = self.format.or_else(|| self.output.as_deref().and_then(Format::of)).unwrap_or(Format::Jsonl);
-        let items = context.fleet()?.scan(self.prefix.as_bytes(), true, 0).map(|item| Ok(item?));
+        let items = context.fleet()?.scan(self.prefix.as_bytes(), true, 0);
+        let items = items.filter_map(|item| match item {
+            Ok(item) => item::complete(context, item).transpose(),
+            Err(error) => Some(Err(error.into())),
+        });
         let Some(path) = &self.output else {
             let counts = self.write(format, items, output, &|error| Failure::output(error))?;
             counts.tell_left_out();

@@ -1,5 +1,7 @@
 //! A key as the server tells it in a scan: what it holds, and its JSON, which `load` reads back.
 
+use crate::context::Context;
+use crate::failure::Done;
 use crate::json_bytes;
 use serde_json::{Value as Json, json};
 use sidewire::{Kind, ScanItem};
@@ -18,6 +20,18 @@ pub enum Content<'a> {
         /// Whether a client holds it.
         held: bool,
     },
+}
+
+/// A scan that tells values leaves out long ones: this one's is read. `None` when the key is gone meanwhile.
+pub fn complete(context: &Context, mut item: ScanItem) -> Done<Option<ScanItem>> {
+    if item.kind != Kind::Value || item.value.len() as u64 == item.value_bytes {
+        return Ok(Some(item));
+    }
+    let Some(value) = context.session()?.get(&item.key)? else { return Ok(None) };
+    (item.version, item.ttl_ms) = (value.version(), value.expires_in_ms());
+    item.value = value.to_vec();
+    item.value_bytes = item.value.len() as u64;
+    Ok(Some(item))
 }
 
 /// What the key holds.

@@ -9,7 +9,7 @@ use crate::write_result;
 use clap::Args;
 use serde_json::json;
 use sidewire::{Version, WriteOptions};
-use sidewire_common::limits::{STAGING_BYTES_MAX, value_bytes_max};
+use sidewire_common::limits::VALUE_BYTES_MAX;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -88,7 +88,7 @@ impl Put {
 
 /// Reads all, but not more than one byte past what any server can take: it refuses the rest.
 fn read_bounded(source: impl Read, name: &Path) -> Done<Vec<u8>> {
-    let limit = value_bytes_max(STAGING_BYTES_MAX) as u64 + 1;
+    let limit = VALUE_BYTES_MAX as u64 + 1;
     let mut bytes = Vec::new();
     source.take(limit).read_to_end(&mut bytes).map_err(|error| Failure::file("read", name.display(), &error))?;
     Ok(bytes)

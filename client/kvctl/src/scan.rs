@@ -39,6 +39,11 @@ pub struct Scan {
 impl Scan {
     pub fn run(self, context: &Context, output: &mut Output) -> Done {
         let items = context.fleet()?.scan(self.prefix.as_bytes(), self.values, self.limit.unwrap_or(0));
+        let items = items.filter_map(|item| match item {
+            Ok(item) if self.values => item::complete(context, item).transpose(),
+            Ok(item) => Some(Ok(item)),
+            Err(error) => Some(Err(error.into())),
+        });
         if output.style() == Style::Line {
             let words = items.map(|item| Ok(self.words(&item?))).collect::<Done<Vec<_>>>()?;
             return output.line(words.join("\t"));

@@ -42,7 +42,7 @@ fn wrong_command_lines() {
 
 #[test]
 fn keys_and_values_that_are_too_long_change_nothing() {
-    let server = Server::start();
+    let server = Server::builder().args(&["--value-max", "512KiB"]).start();
     let kvctl = Kvctl::of(&server);
     let longest = "k".repeat(4096);
     assert_eq!(kvctl.run(&["put", &longest, "v"]).code, Some(0));
@@ -54,8 +54,8 @@ fn keys_and_values_that_are_too_long_change_nothing() {
     let limit = 512 << 10;
     assert_eq!(kvctl.fed(&["put", "v", "-"], &vec![b'x'; limit]).code, Some(0));
     let told = kvctl.fed(&["put", "v", "-"], &vec![b'y'; limit + 1]);
-    let refusal =
-        "kvctl: the value has 524289 bytes, the server takes at most 524288; split it, or raise the server's --staging\n";
+    let refusal = "kvctl: the value has 524289 bytes, the server takes at most 524288; split it, or raise the server's \
+                   --value-max (in a cluster --staging)\n";
     assert_eq!((told.code, told.err.as_str()), (Some(2), refusal));
     kvctl.prints(&["get", "v"], vec![b'x'; limit]);
     let told = kvctl.run(&["--json", "get", "missing"]);

@@ -96,3 +96,24 @@ fn a_key_with_a_time_to_live_goes_away() {
     std::thread::sleep(Duration::from_millis(900));
     kvctl.refuses(&["get", "short"], 1, "kvctl: `short` is not there");
 }
+
+/// A scan leaves long values to whoever wants them.
+#[test]
+fn long_values_go_in_and_out_and_through_a_dump() {
+    let server = Server::builder().memory("384MiB").start();
+    let kvctl = Kvctl::of(&server);
+    let value: Vec<u8> = (0..(3 << 20)).map(|i: u32| b'a' + (i % 23) as u8).collect();
+    assert_eq!(kvctl.fed(&["put", "long", "-"], &value).code, Some(0));
+    version_of(&kvctl.answer(&["put", "short", "value"]));
+    kvctl.prints(&["get", "long"], value.clone());
+    let scanned = kvctl.run(&["scan", "--values", "--prefix", "long"]);
+    assert!(scanned.out == [b"long\t", &value[..], b"\n"].concat(), "{} bytes", scanned.out.len());
+    let dump = kvctl.run(&["dump"]);
+    assert_eq!((dump.code, dump.err.as_str()), (Some(0), ""));
+    for key in ["long", "short"] {
+        kvctl.prints(&["del", key], "deleted\n");
+    }
+    assert_eq!(kvctl.fed(&["load", "--format", "jsonl", "-"], &dump.out).code, Some(0));
+    kvctl.prints(&["get", "long"], value);
+    kvctl.prints(&["get", "short"], "value");
+}
