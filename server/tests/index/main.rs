@@ -62,8 +62,9 @@ fn updates_and_deletes_give_their_blocks_back() {
 fn pages_that_left_a_class_wait_for_an_epoch() {
     let mut bench = Bench::new(64 << 20);
     let epochs = Arc::clone(bench.store.epochs());
-    let big = vec![7u8; 3 << 20];
-    for n in 0..10u8 {
+    // More than a heap keeps for the next record of as many pages.
+    let big = vec![7u8; 5 << 20];
+    for n in 0..6u8 {
         bench.put(&[n], &big);
         assert!(bench.delete(&[n]));
     }

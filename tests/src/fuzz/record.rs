@@ -5,6 +5,7 @@
 
 use super::cut::Cut;
 use sidewire_common::key::FINGERPRINT_BITS;
+use sidewire_common::layout::digest::digest;
 use sidewire_common::layout::location::{Location, Place};
 use sidewire_common::layout::record::{
     self, Disbelief, Fields, HEADER_BYTES, Header, State, UNIT_BYTES, Whole, examine, record_bytes,
@@ -72,8 +73,7 @@ fn is_whole(image: &[u8], place: Place, key: &[u8], whole: &Whole) {
     assert_eq!(&image[HEADER_BYTES..whole.value_at], key);
     let fields =
         Fields { version: whole.version, expiry_ms: whole.expiry_ms, kind: whole.kind, key, value: &image[whole.value_at..end] };
-    let mut again = vec![0; record_bytes(key.len(), whole.value_len)];
-    record::encode(&mut again, place, fields, None);
+    let again = again(place, fields, head(image).expect("it was believed").flags & record::FLAG_DIGEST != 0);
     assert_eq!(&again[8..], &image[8..end], "what is believed is what an encoder makes");
     assert_eq!(whole.state.raw().to_le_bytes(), image[..8]);
     if let State::Live(version) | State::Deleted(version) = whole.state {
@@ -83,6 +83,17 @@ fn is_whole(image: &[u8], place: Place, key: &[u8], whole: &Whole) {
     let location = Location::new(fingerprint, end, place);
     assert!(location.place() == place && location.fingerprint() == fingerprint && !location.is_empty());
     assert!(location.read_bytes().is_none_or(|read| read >= end && read < end + UNIT_BYTES));
+}
+
+/// What an encoder makes of it.
+fn again(place: Place, fields: Fields<'_>, by_digest: bool) -> Vec<u8> {
+    if by_digest {
+        let front = record::encode_front(place, fields, fields.value.len() as u32, digest(fields.value, place), None);
+        return [&front, fields.value].concat();
+    }
+    let mut image = vec![0; record_bytes(fields.key.len(), fields.value.len())];
+    record::encode(&mut image, place, fields, None);
+    image
 }
 
 /// The same bytes elsewhere, for another key, cut short or with one bit changed.
