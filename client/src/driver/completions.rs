@@ -105,7 +105,7 @@ impl Driver {
     fn on_broken(&mut self, endpoint: EndpointId) {
         if self.reader.endpoint == Some(endpoint) {
             self.break_reader();
-        } else if let Some(worker) = self.writers.iter().position(|w| w.endpoint == Some(endpoint)) {
+        } else if let Some(worker) = self.writers.iter().position(|w| w.lane.endpoint == Some(endpoint)) {
             self.break_writer(worker);
         }
     }

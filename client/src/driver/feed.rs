@@ -162,7 +162,7 @@ impl Driver {
         match ask {
             Ask::Request(request) if request.operation == Operation::Chunk => self.enqueue_part(name, request),
             Ask::Request(request) => self.enqueue(name, request),
-            Ask::Read { .. } | Ask::Cell { .. } if self.room == 0 || self.reader.endpoint.is_none() => {
+            Ask::Read { .. } | Ask::Cell { .. } if self.room == 0 || self.reader.is_closed() => {
                 self.waiting.push_back((name, ask));
             }
             Ask::Read { place, offset, bytes, tag } => match self.regions.at(place, offset, bytes as u64) {

@@ -58,7 +58,7 @@ impl Driver {
     /// Sends a part. False when it must wait.
     pub(super) fn send_part(&mut self, worker: usize, next: Queued) -> bool {
         let slot = &self.writers[worker];
-        let Some(endpoint) = slot.endpoint else { return false };
+        let Some(endpoint) = slot.lane.endpoint else { return false };
         if !slot.books.accepts() || self.port.room(endpoint) == 0 {
             return false;
         }

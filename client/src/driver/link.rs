@@ -1,14 +1,13 @@
 //! Endpoints: opened, closed, opened again.
 
 use super::Driver;
+use super::lane::Lane;
 use super::requests::WriterSlot;
 use crate::attached::Attached;
 use crate::control::{ControlError, Failure};
 use crate::error::Error;
-use crate::in_flight::{Purpose, SendQueue};
+use crate::in_flight::SendQueue;
 use crate::locate::CellCache;
-use crate::op::Input;
-use crate::retry::Backoff;
 use crate::server::Server;
 use crate::shared::Shared;
 use crate::slab::Slab;
@@ -25,45 +24,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pauses between attempts to open an endpoint again.
-const REOPEN_PAUSE_FIRST: Duration = Duration::from_millis(1);
-const REOPEN_PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Longest time that the first Read of a new connection may take.
 const FIRST_READ_LIMIT: Duration = Duration::from_secs(3);
-
-/// The read endpoint.
-pub(super) struct Reader {
-    pub endpoint: Option<EndpointId>,
-    pub open_at: BootInstant,
-    pub backoff: Backoff,
-    /// Whether a work request has ended well on it: from then on it is opened again at once should it break.
-    pub has_answered: bool,
-}
-
-impl Reader {
-    /// One that was just connected.
-    pub fn connected(endpoint: EndpointId) -> Self {
-        Self { endpoint: Some(endpoint), open_at: BootInstant::now(), backoff: backoff(), has_answered: true }
-    }
-
-    /// A work request has ended well.
-    #[inline]
-    pub fn answered(&mut self) {
-        if !self.has_answered {
-            (self.has_answered, self.backoff) = (true, backoff());
-        }
-    }
-
-    /// Whether it must be opened again.
-    #[inline]
-    pub fn is_broken(&self) -> bool {
-        self.endpoint.is_none()
-    }
-}
-
-pub(super) fn backoff() -> Backoff {
-    Backoff::new(REOPEN_PAUSE_FIRST, REOPEN_PAUSE_MAX)
-}
 
 /// What a session needs of one attachment.
 pub(super) struct Link {
@@ -135,7 +97,7 @@ fn check_descriptor(
     }
 }
 
-fn open_reader(
+pub(super) fn open_reader(
     port: &mut dyn Port,
     shared: &Shared,
     attached: &Attached,
@@ -147,13 +109,13 @@ fn open_reader(
     open_endpoint(port, shared, attached, &spec, wanted, limit).map(|(endpoint, _)| endpoint)
 }
 
-struct Wanted {
-    session: u32,
-    role: v1::open_endpoint_request::Role,
-    worker: u32,
+pub(super) struct Wanted {
+    pub session: u32,
+    pub role: v1::open_endpoint_request::Role,
+    pub worker: u32,
 }
 
-fn open_endpoint(
+pub(super) fn open_endpoint(
     port: &mut dyn Port,
     shared: &Shared,
     attached: &Attached,
@@ -217,7 +179,7 @@ impl Driver {
             pinned: attached.gate.session(),
             cells: CellCache::default(),
             buffers,
-            reader: Reader::connected(reader),
+            reader: Lane::connected(reader),
             writers: writers(&attached),
             queued: 0,
             room: port.room(reader),
@@ -246,155 +208,17 @@ impl Driver {
             server,
         })
     }
-
-    /// The read endpoint has failed: its work comes back as flushed, and is begun anew on the next one.
-    pub(super) fn break_reader(&mut self) {
-        let Some(endpoint) = self.reader.endpoint.take() else { return };
-        self.port.close(endpoint);
-        // Not at once if the last one has not brought a single answer: what broke it would break the next as well.
-        if !std::mem::take(&mut self.reader.has_answered) {
-            self.reader.open_at = BootInstant::now().plus(self.reader.backoff.pause());
-        }
-        self.room = 0;
-        self.take_chain_back();
-        self.server.shared.suspect();
-    }
-
-    /// Opens the read endpoint again, when it is time.
-    #[cold]
-    pub(super) fn mend_reader(&mut self) {
-        let now = BootInstant::now();
-        if now < self.reader.open_at {
-            return;
-        }
-        let Some(limit) = self.may_block() else { return };
-        match open_reader(&mut *self.port, &self.server.shared, &self.attached, self.session, limit) {
-            Ok(endpoint) => {
-                self.reader.endpoint = Some(endpoint);
-                self.room = self.port.room(endpoint);
-            }
-            Err(error) => {
-                tracing::debug!(reason = error.reason, "the read endpoint could not be opened again");
-                self.suspect(&error);
-                self.reader.open_at = BootInstant::now().plus(self.reader.backoff.pause());
-            }
-        }
-    }
-
-    /// Operations that waited for the read endpoint, or for the lease, begin anew.
-    pub(super) fn restart_if_possible(&mut self) {
-        if self.reader.endpoint.is_none() || !self.attached.lease.valid_at(BootInstant::now()) {
-            return;
-        }
-        for name in std::mem::take(&mut self.restarts) {
-            if let Some(op) = self.ops.find(name) {
-                op.restart = false;
-                let input = match op.wander.as_mut().and_then(|wander| wander.held_ack.take()) {
-                    Some(ack) => {
-                        op.request = None;
-                        Input::Ack(ack)
-                    }
-                    None => Input::Restart,
-                };
-                self.events.push_back((name, input));
-            }
-        }
-    }
-
-    /// A write endpoint has failed; what is open on it will be resolved on the next one.
-    pub(super) fn break_writer(&mut self, worker: usize) {
-        let slot = &mut self.writers[worker];
-        let Some(endpoint) = slot.endpoint.take() else { return };
-        slot.staging = None;
-        slot.broken = true;
-        if !std::mem::take(&mut slot.has_answered) {
-            slot.open_at = BootInstant::now().plus(slot.backoff.pause());
-        }
-        self.port.close(endpoint);
-        self.server.shared.suspect();
-    }
-
-    /// Whether the write endpoint can be used; opens it if it is time.
-    pub(super) fn mend_writer(&mut self, worker: usize) -> bool {
-        if self.writers[worker].endpoint.is_some() {
-            return true;
-        }
-        let now = BootInstant::now();
-        if now < self.writers[worker].open_at || self.has_posted_requests(worker) {
-            return false;
-        }
-        let Some(limit) = self.may_block() else { return false };
-        let credits = self.attached.terms.credits;
-        // A work request may end after its request was answered, so there can be more of them than credits.
-        let spec = EndpointSpec { role: Role::Writer, send_depth: 2 * credits, recv_depth: credits };
-        let wanted = Wanted { session: self.session, role: v1::open_endpoint_request::Role::Writer, worker: worker as u32 };
-        let opened = open_endpoint(&mut *self.port, &self.server.shared, &self.attached, &spec, wanted, limit);
-        let wanted_bytes = self.attached.terms.staging_bytes as u64;
-        let slot = &mut self.writers[worker];
-        match opened {
-            Ok((endpoint, Some(staging))) if staging.bytes >= wanted_bytes => {
-                (slot.endpoint, slot.staging) = (Some(endpoint), Some(staging));
-                if std::mem::take(&mut slot.broken) {
-                    self.resolve_open(worker);
-                }
-                self.writers[worker].endpoint.is_some()
-            }
-            Ok((endpoint, _)) => {
-                tracing::warn!(worker, "the server told a staging ring that is shorter than agreed, or none");
-                self.port.close(endpoint);
-                slot.open_at = now.plus(slot.backoff.pause());
-                false
-            }
-            Err(error) => {
-                tracing::debug!(reason = error.reason, worker, "a write endpoint could not be opened");
-                slot.open_at = BootInstant::now().plus(slot.backoff.pause());
-                self.suspect(&error);
-                false
-            }
-        }
-    }
-
-    /// The server could not be reached, or has said that it does not know this client any more.
-    fn suspect(&self, error: &ControlError) {
-        match error.failure {
-            Failure::Lapsed => self.server.shared.lapsed(self.life),
-            Failure::Unreachable | Failure::Refused => self.server.shared.suspect(),
-        }
-    }
-
-    /// Whether work of a closed write endpoint has still to come back.
-    fn has_posted_requests(&mut self, worker: usize) -> bool {
-        let of = worker as u32;
-        self.posted.keys().into_iter().any(|name| {
-            let posted = self.posted.find(name).and_then(|p| p.as_ref());
-            posted
-                .is_some_and(|p| matches!(p.purpose, Purpose::Request { worker, .. } | Purpose::Pack { worker } if worker == of))
-        })
-    }
-
-    /// Write endpoints with open writes are opened again even if nothing new is to be sent.
-    pub(super) fn mend_writers(&mut self) {
-        for worker in 0..self.writers.len() {
-            if self.writers[worker].broken && self.writers[worker].books.open_count() > 0 {
-                self.mend_writer(worker);
-            }
-        }
-        self.ask_again();
-    }
 }
 
 /// Writers that have sent nothing yet.
 pub(super) fn writers(attached: &Attached) -> Vec<WriterSlot> {
     let slot = |_| WriterSlot {
-        endpoint: None,
+        lane: Lane::closed(),
         staging: None,
         books: Writer::new(attached.terms.staging_bytes, attached.terms.credits),
         queue: SendQueue::default(),
         broken: false,
-        open_at: BootInstant::from_nanos(0),
         ask_at: BootInstant::from_nanos(0),
-        backoff: backoff(),
-        has_answered: true,
     };
     (0..attached.terms.worker_count).map(slot).collect()
 }

@@ -9,10 +9,13 @@
 //! | `completions` | sorts what was polled |
 //! | `requests` | sends requests, takes acks, resolves open writes after a broken connection |
 //! | `pack` | requests that wait together share a message |
+//! | `message` | posts a message for a worker |
 //! | `writes` | begins writes: the one copy of key and value |
 //! | `large` | long values in parts, long records in pieces |
 //! | `raw` | raw verbs for benchmarks |
-//! | `link` | opens, closes and reopens endpoints |
+//! | `link` | opens what a session needs of an attachment, and each endpoint |
+//! | `lane` | when an endpoint that broke is opened again |
+//! | `mend` | closes and reopens endpoints |
 //! | `moving` | moves the session to another attachment |
 //! | `leaving` | operations that go to another server, or come from one |
 //! | `waiting` | spins, sleeps, and ends what has had its time |
@@ -20,9 +23,12 @@
 mod clocks;
 mod completions;
 mod feed;
+mod lane;
 mod large;
 mod leaving;
 mod link;
+mod mend;
+mod message;
 mod moving;
 mod pack;
 mod raw;
@@ -45,7 +51,7 @@ use crate::route::Way;
 use crate::server::Server;
 use crate::slab::SlabKey;
 use crate::stats::SessionStats;
-use link::Reader;
+use lane::Lane;
 use requests::WriterSlot;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Completion, Port, Waker, WorkRequest};
@@ -76,7 +82,7 @@ pub(crate) struct Driver {
     pinned: Pinned,
     cells: CellCache,
     buffers: Buffers,
-    reader: Reader,
+    reader: Lane,
     writers: Vec<WriterSlot>,
     /// Requests in all queues.
     queued: usize,
@@ -184,7 +190,7 @@ impl Driver {
                 return false;
             }
         }
-        if self.reader.is_broken() {
+        if self.reader.is_closed() {
             self.mend_reader();
         }
         if self.writers.iter().any(|w| w.broken || w.books.has_busy()) {

@@ -1,7 +1,8 @@
 //! When an attachment has ended: what was bound to it is given up, and the session moves to the next one.
 
 use super::Driver;
-use super::link::{Link, Reader, writers};
+use super::lane::Lane;
+use super::link::{Link, writers};
 use crate::attached::Attached;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
@@ -38,7 +39,7 @@ impl Driver {
             Err(error) => {
                 tracing::debug!(%error, "the session cannot move to the new attachment yet");
                 shared.suspect();
-                self.move_at = BootInstant::now().plus(self.reader.backoff.pause());
+                self.move_at = BootInstant::now().plus(self.reader.pause());
             }
         }
     }
@@ -56,7 +57,7 @@ impl Driver {
         self.writers = writers(&attached);
         self.queued = 0;
         self.room = link.port.room(link.reader);
-        self.reader = Reader::connected(link.reader);
+        self.reader = Lane::connected(link.reader);
         self.port = link.port;
         self.attached = attached;
         // The old buffers are registered with the old fabric.
@@ -86,7 +87,8 @@ impl Driver {
 
     /// Closes all endpoints, takes all work back, and ends what cannot be begun anew.
     fn give_up_all(&mut self) {
-        let endpoints = self.reader.endpoint.take().into_iter().chain(self.writers.iter_mut().filter_map(|w| w.endpoint.take()));
+        let endpoints =
+            self.reader.endpoint.take().into_iter().chain(self.writers.iter_mut().filter_map(|w| w.lane.endpoint.take()));
         for endpoint in endpoints.collect::<Vec<_>>() {
             self.port.close(endpoint);
         }

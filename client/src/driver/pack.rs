@@ -4,14 +4,14 @@
 //! credit, ring space or connection.
 
 use super::Driver;
+use super::message::Message;
 use crate::error::Error;
-use crate::in_flight::{Posted, Purpose};
+use crate::in_flight::Purpose;
 use crate::slab::SlabKey;
 use crate::writer::Errand;
-use sidewire_common::fabric::{Verb, WorkId, WorkRequest};
 use sidewire_common::layout::packed::{PACK_BYTES_MAX, REQUESTS_MAX, next_at};
 use sidewire_common::layout::record::UNIT_BYTES;
-use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immediate};
+use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request};
 use sidewire_common::memory::Buffer;
 
 /// A message that is being made.
@@ -46,7 +46,9 @@ impl Driver {
     /// When no buffer is to be had, not even for the first alone.
     pub(super) fn send_packed(&mut self, worker: usize, count: usize) -> Result<usize, Error> {
         let slot = &self.writers[worker];
-        let Some(endpoint) = slot.endpoint.filter(|&endpoint| self.port.room(endpoint) > 0) else { return Ok(0) };
+        if slot.lane.endpoint.is_none_or(|endpoint| self.port.room(endpoint) == 0) {
+            return Ok(0);
+        }
         let end = slot.queue.iter().take(count).fold(0, |end, queued| next_at(end) + queued.request.total_bytes());
         let Some(first) = slot.queue.at(0) else { return Ok(0) };
         // The first has its own buffer, so that it can go alone when there is none for all.
@@ -56,31 +58,14 @@ impl Driver {
         if pack.count == 0 {
             return Ok(0);
         }
-        let Pack { mut buffer, first: (sequence, unit), count, bytes } = pack;
-        let at = u64::from(unit) * UNIT_BYTES as u64;
-        let Some(to) = self.writers[worker].staging.and_then(|staging| staging.at(at, bytes as u64)) else {
-            self.unlay(worker, sequence, count);
-            return Ok(0);
-        };
-        let (work, entry) = self.posted.take(|| None);
-        let id = WorkId(work.raw());
-        let from = buffer.lend(0..bytes, id);
+        let Pack { buffer, first: (sequence, unit), count, bytes } = pack;
         let purpose = Purpose::Pack { worker: worker as u32 };
-        *entry = Some(Posted { op: SlabKey::NOBODY, purpose, buffer: Some(buffer) });
-        self.single.push(WorkRequest { id, verb: Verb::WriteImm { from, to, imm: immediate(unit, sequence) } });
-        if let Err(error) = self.port.post(endpoint, &mut self.single) {
-            self.single.clear();
-            tracing::debug!(%error, worker, "packed requests were refused");
-            if let Some(mut buffer) = self.posted.find(work).and_then(Option::take).and_then(|posted| posted.buffer) {
-                buffer.give_back(id);
-            }
-            self.posted.release(work);
+        let message = Message { op: SlabKey::NOBODY, purpose, buffer, bytes, unit, sequence };
+        if self.post_message(worker, message).is_err() {
             self.unlay(worker, sequence, count);
-            self.break_writer(worker);
             return Ok(0);
         }
         self.stats.requests.add(count as u64);
-        self.stats.messages.add(1);
         Ok(count)
     }
 

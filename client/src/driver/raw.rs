@@ -60,7 +60,7 @@ impl Driver {
         if count * pieces > self.room {
             self.turn();
         }
-        if count * pieces > self.room || self.reader.endpoint.is_none() {
+        if count * pieces > self.room || self.reader.is_closed() {
             return Err(Error::Full);
         }
         let name = self.begin_raw((count * pieces) as u32, deadline)?;
@@ -84,7 +84,7 @@ impl Driver {
         if self.room == 0 {
             self.turn();
         }
-        if self.room == 0 || self.reader.endpoint.is_none() {
+        if self.room == 0 || self.reader.is_closed() {
             return Err(Error::Full);
         }
         let at = self.regions.cell(cell);
@@ -101,7 +101,7 @@ impl Driver {
     /// When there is no read endpoint.
     pub fn run_bad_read(&mut self, deadline: Duration) -> Result<Error, Error> {
         self.turn();
-        if self.reader.endpoint.is_none() || self.room == 0 {
+        if self.reader.is_closed() || self.room == 0 {
             return Err(Error::Full);
         }
         let name = self.begin_raw(1, deadline)?;
@@ -116,7 +116,7 @@ impl Driver {
     /// When there is no write endpoint.
     pub fn run_bad_write(&mut self, deadline: Duration) -> Result<Error, Error> {
         self.turn();
-        let Some(endpoint) = self.writers[0].endpoint else { return Err(Error::Full) };
+        let Some(endpoint) = self.writers[0].lane.endpoint else { return Err(Error::Full) };
         let name = self.begin_raw(1, deadline)?;
         self.post_raw_write(name, endpoint, NOWHERE, UNIT_BYTES)?;
         refused(self.run(name))
@@ -142,7 +142,7 @@ impl Driver {
             return Err(Error::Full);
         }
         let slot = &mut self.writers[0];
-        let (Some(endpoint), Some(staging)) = (slot.endpoint, slot.staging) else { return Err(Error::Full) };
+        let (Some(endpoint), Some(staging)) = (slot.lane.endpoint, slot.staging) else { return Err(Error::Full) };
         let span = slot.books.take_space(bytes).ok_or(Error::Full)?;
         let to = staging.at(u64::from(span.unit) * UNIT_BYTES as u64, bytes as u64).ok_or(Error::Full)?;
         let name = self.begin_raw(bytes.div_ceil(PIECE_BYTES).max(1) as u32, deadline)?;

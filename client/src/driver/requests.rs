@@ -1,18 +1,18 @@
 //! Requests: sent to the key's worker, answered by acks; and resolved after a broken connection.
 
 use super::Driver;
+use super::lane::Lane;
+use super::message::Message;
 use crate::error::Error;
-use crate::in_flight::{Posted, Purpose, Queued, SendQueue};
+use crate::in_flight::{Purpose, Queued, SendQueue};
 use crate::op::Input;
-use crate::retry::Backoff;
 use crate::route::{Cause, Wander};
 use crate::slab::SlabKey;
 use crate::writer::{Errand, Progress, Resolved, Ticket, Writer};
 use sidewire_common::clock::BootInstant;
-use sidewire_common::fabric::{EndpointId, RemoteRegion, Verb, WorkId, WorkRequest};
+use sidewire_common::fabric::{EndpointId, RemoteRegion};
 use sidewire_common::layout::ack::{self, Ack, Outcome};
-use sidewire_common::layout::record::UNIT_BYTES;
-use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request, immediate};
+use sidewire_common::layout::request::{HEADER_BYTES, Operation, Request};
 use sidewire_common::limits::MESSAGE_BYTES;
 use sidewire_common::memory::Buffer;
 use std::time::Duration;
@@ -22,25 +22,13 @@ const ASK_PAUSE: Duration = Duration::from_millis(1);
 
 /// One worker's write endpoint.
 pub(crate) struct WriterSlot {
-    pub endpoint: Option<EndpointId>,
+    pub lane: Lane,
     pub staging: Option<RemoteRegion>,
     pub books: Writer,
     pub queue: SendQueue,
     /// Its endpoint has failed; open writes are to be resolved on the next one.
     pub broken: bool,
-    pub open_at: BootInstant,
     pub ask_at: BootInstant,
-    pub backoff: Backoff,
-    /// Whether a message has come over it: from then on it is opened again at once should it break.
-    pub has_answered: bool,
-}
-
-impl WriterSlot {
-    fn answered(&mut self) {
-        if !self.has_answered {
-            (self.has_answered, self.backoff) = (true, super::link::backoff());
-        }
-    }
 }
 
 impl Driver {
@@ -120,7 +108,7 @@ impl Driver {
     /// Sends one request. False when it must wait.
     pub(super) fn send(&mut self, worker: usize, next: Queued) -> Result<bool, Error> {
         let slot = &self.writers[worker];
-        let Some(endpoint) = slot.endpoint else { return Ok(false) };
+        let Some(endpoint) = slot.lane.endpoint else { return Ok(false) };
         if !slot.books.accepts() || self.port.room(endpoint) == 0 {
             return Ok(false);
         }
@@ -162,42 +150,16 @@ impl Driver {
         mut image: Buffer,
         bytes: usize,
     ) -> Result<(), Buffer> {
-        let slot = &mut self.writers[worker];
-        let at = u64::from(ticket.unit) * UNIT_BYTES as u64;
-        let place = slot.endpoint.zip(slot.staging.and_then(|s| s.at(at, bytes as u64)));
-        let Some((endpoint, to)) = place else {
-            slot.books.take_back(ticket.sequence);
-            return Err(image);
-        };
         let header = Request { sequence: ticket.sequence, resolved_below: ticket.resolved_below, ..request };
         image.bytes_mut()[..HEADER_BYTES].copy_from_slice(&header.encode());
-        let (work, entry) = self.posted.take(|| None);
-        let id = WorkId(work.raw());
-        let from = image.lend(0..bytes, id);
         let purpose = Purpose::Request { worker: worker as u32, sequence: ticket.sequence };
-        *entry = Some(Posted { op, purpose, buffer: Some(image) });
-        let imm = immediate(ticket.unit, ticket.sequence);
-        self.single.push(WorkRequest { id, verb: Verb::WriteImm { from, to, imm } });
-        match self.port.post(endpoint, &mut self.single) {
-            Ok(()) => {
-                self.stats.requests.add(1);
-                self.stats.messages.add(1);
-                Ok(())
-            }
-            Err(error) => {
-                self.single.clear();
-                tracing::debug!(%error, worker, "a request was refused");
-                slot.books.take_back(ticket.sequence);
-                let posted = self.posted.find(work).and_then(Option::take);
-                self.posted.release(work);
-                let image = posted.and_then(|p| p.buffer).map(|mut image| {
-                    image.give_back(id);
-                    image
-                });
-                self.break_writer(worker);
-                Err(image.expect("it was put there just now"))
-            }
+        let message = Message { op, purpose, buffer: image, bytes, unit: ticket.unit, sequence: ticket.sequence };
+        let posted = self.post_message(worker, message);
+        match &posted {
+            Ok(()) => self.stats.requests.add(1),
+            Err(_) => drop(self.writers[worker].books.take_back(ticket.sequence)),
         }
+        posted
     }
 
     /// A request's work request has ended.
@@ -209,7 +171,7 @@ impl Driver {
 
     /// A message of acks.
     pub(super) fn on_message(&mut self, endpoint: EndpointId, slot: u32) {
-        let Some(worker) = self.writers.iter().position(|w| w.endpoint == Some(endpoint)) else { return };
+        let Some(worker) = self.writers.iter().position(|w| w.lane.endpoint == Some(endpoint)) else { return };
         let mut message = [0; MESSAGE_BYTES];
         let length = match self.port.take_message(endpoint, slot, &mut message) {
             Ok(length) => length,
@@ -220,7 +182,7 @@ impl Driver {
         };
         match ack::decode(&message[..length]) {
             Ok(acks) => {
-                self.writers[worker].answered();
+                self.writers[worker].lane.answered();
                 for ack in acks {
                     let (known, progress) = self.writers[worker].books.on_ack(ack);
                     if !known {
@@ -306,7 +268,7 @@ impl Driver {
         let now = BootInstant::now();
         for worker in 0..self.writers.len() {
             let slot = &mut self.writers[worker];
-            if slot.endpoint.is_some() && slot.books.has_busy() && now >= slot.ask_at {
+            if slot.lane.endpoint.is_some() && slot.books.has_busy() && now >= slot.ask_at {
                 slot.ask_at = now.plus(ASK_PAUSE);
                 let questions = slot.books.take_busy();
                 self.ask_after(worker, questions);

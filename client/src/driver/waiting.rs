@@ -118,7 +118,7 @@ impl Driver {
         }
         let due = self.delayed.iter().map(|(at, _)| at.since(now)).min().unwrap_or(SLEEP_MAX);
         let mut pause = limit.min(SLEEP_MAX).min(due);
-        if self.reader.is_broken() || self.writers.iter().any(|w| w.broken || w.books.has_busy()) {
+        if self.reader.is_closed() || self.writers.iter().any(|w| w.broken || w.books.has_busy()) {
             pause = pause.min(DEADLINES_PERIOD);
         }
         if pause.is_zero() {

@@ -192,7 +192,7 @@ impl Driver {
         let Some(slot) = self.writers.get(worker) else { return true };
         let waiting = slot.queue.len();
         if waiting == 0 {
-            return slot.books.accepts() || slot.endpoint.is_none();
+            return slot.books.accepts() || slot.lane.is_closed();
         }
         self.server.shared.packs && !slot.queue.fills_a_message() && slot.books.accepts_behind(waiting)
     }
