@@ -3,6 +3,7 @@
 //! ```text
 //!   cli       flags                         workload, properties    what a run does, in YCSB's words
 //!   fabric    raw verbs beside operations   mix, distribution, ttl, value_size
+//!   connections  sessions, more and more
 //!   load      records, readers meanwhile    key_chooser, key_format which record, its key
 //!   run       phases: warm-up, measured     value                   self-describing values
 //!   replay    the requests of a trace       preset                  shapes of production
@@ -21,6 +22,7 @@ mod beside;
 mod cli;
 mod compare;
 mod connect;
+mod connections;
 mod csv;
 mod distribution;
 mod drive;
@@ -100,6 +102,7 @@ fn run(command: &Command) -> Result<Verdict, Stop> {
 fn measure(command: &Command) -> Result<Option<Report>, Stop> {
     match command {
         Command::Fabric(args) => fabric::command(args),
+        Command::Connections(args) => connections::command(args),
         Command::Load(args) => load::command(args),
         Command::Run(args) => run::command(args),
         Command::Compare(args) => compare::command(args),

@@ -8,6 +8,7 @@ use sidewire::ClientStats;
 use sidewire_proto::v1::InfoReply;
 
 use crate::baseline::{Baseline, RawFigure};
+use crate::connections::ConnectionStep;
 use crate::distribution::Distribution;
 use crate::drive::Measured;
 use crate::environment::Environment;
@@ -46,6 +47,9 @@ pub struct Report {
     /// What of a trace was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceReport>,
+    /// What sessions cost, as there are more and more of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionStep>,
     /// What the records take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth: Option<Growth>,
@@ -293,6 +297,7 @@ impl Report {
             trace: None,
             compare: Vec::new(),
             compare_ratio: BTreeMap::new(),
+            connections: Vec::new(),
             growth: None,
             timer_ns: None,
             raw: BTreeMap::new(),

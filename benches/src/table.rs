@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::connections;
 use crate::report::{Growth, Parameters, Report, Window};
 use crate::sweep::Sweep;
 
@@ -24,6 +25,7 @@ impl Display for Report {
             }
         }
         self.comparison(f)?;
+        connections::table(f, &self.connections)?;
         if let Some(growth) = &self.growth {
             growth.fmt(f)?;
         }

@@ -35,6 +35,14 @@ pub fn boot_nanos() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Resident memory of this process, bytes; zero where the system does not tell. Source: proc_pid_statm(5).
+#[must_use]
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
 /// The wall clock: time since the Unix epoch, zero before it.
 #[must_use]
 pub fn unix_time() -> Duration {

@@ -180,3 +180,23 @@ async fn the_asynchronous_handle_keeps_deadlines_too() {
         assert!(Instant::now() < until, "{error}");
     }
 }
+
+/// A worker that has no staging ring for a session says so, rather than nothing until the time is over, and takes it as
+/// soon as another one is gone.
+#[test]
+fn a_session_too_many_is_told_why() {
+    let server = Server::builder().workers(1).args(&["--staging", "64KiB", "--staging-total", "128KiB"]).start();
+    let client = server.client();
+    let mut sessions: Vec<Session> = (0..3).map(|_| client.session().unwrap()).collect();
+    sessions[0].put(b"k", b"1").unwrap();
+    sessions[1].put(b"k", b"2").unwrap();
+    sessions[2].set_deadline(deadline());
+    let error = ends("put without a ring", deadline(), || sessions[2].put(b"k", b"3"));
+    assert!(matches!(&error, Error::Control { reason, .. } if reason.contains("staging_total")), "{error:?}");
+    assert_eq!(error.retry(), Retry::Later);
+    let last = sessions.pop().unwrap();
+    drop(sessions);
+    last.set_deadline(setting::patience(Duration::from_secs(5)));
+    last.put(b"k", b"4").unwrap();
+    assert_eq!(last.get(b"k").unwrap().unwrap().to_vec(), b"4");
+}

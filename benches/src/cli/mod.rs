@@ -31,6 +31,7 @@ Examples:
   kv-bench report before.json after.json --html both.html
   kv-bench fabric --size 64 --size 1KiB --iterations 20000
   kv-bench fabric --alone --fabric verbs --address 10.0.0.1 --size 64 --depth 128 --qps 4
+  kv-bench connections --step 1,10,100,500
   kv-bench run --workload c --expect 'reads_per_get<=1.05'
 
 Exit codes: 0 all well, 1 an expectation was not met, 2 wrong usage, 3 operations failed or the server or fabric did.";
@@ -48,6 +49,8 @@ pub enum Command {
     /// Measure the raw verbs on the library's own connections, and the operations built on them beside each; or, with
     /// --alone, the verbs between two ends of this program, as perftest does
     Fabric(FabricArgs),
+    /// Measure what a session of one process costs, in time and memory, as there are more and more of them
+    Connections(ConnectionsArgs),
     /// Store the records that `run` works on
     Load(LoadArgs),
     /// Run a workload of YCSB on the records that `load` stored
@@ -65,6 +68,7 @@ impl Command {
     pub fn common(&self) -> Option<&Common> {
         Some(match self {
             Self::Fabric(args) => &args.common,
+            Self::Connections(args) => &args.common,
             Self::Load(args) => &args.common,
             Self::Run(args) => &args.common,
             Self::Compare(args) => &args.run.common,
@@ -152,6 +156,19 @@ pub struct FabricArgs {
     /// The address whose device is used, with --alone
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDR")]
     pub address: IpAddr,
+}
+
+#[derive(Debug, Args)]
+pub struct ConnectionsArgs {
+    #[command(flatten)]
+    pub common: Common,
+    /// Sessions to have open at each step, rising
+    #[arg(long = "step", value_delimiter = ',', default_values = ["1", "10", "50", "100", "200", "500"], value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub steps: Vec<u32>,
+    /// Gets at each step, each on the session after the one before
+    #[arg(long, default_value = "20000", value_parser = count, value_name = "COUNT")]
+    pub gets: u64,
 }
 
 /// How completions are waited for.

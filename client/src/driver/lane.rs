@@ -1,5 +1,6 @@
 //! The lane to a part of a server: an endpoint that is opened again when it breaks.
 
+use crate::control::{ControlError, Failure};
 use crate::retry::Backoff;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::EndpointId;
@@ -20,6 +21,8 @@ pub(crate) struct Lane {
     /// Not to be opened before.
     open_at: BootInstant,
     backoff: Backoff,
+    /// Why the server would not have it opened, when that was tried last.
+    refusal: Option<String>,
     /// Whether work has ended well on it: from then on it is opened again at once should it break.
     has_answered: bool,
 }
@@ -27,7 +30,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// One that is closed.
     pub fn closed() -> Self {
-        Self { endpoint: None, open_at: BootInstant::from_nanos(0), backoff: backoff(), has_answered: true }
+        Self { endpoint: None, open_at: BootInstant::from_nanos(0), backoff: backoff(), refusal: None, has_answered: true }
     }
 
     /// One that has proved itself.
@@ -64,7 +67,23 @@ impl Lane {
         Some(endpoint)
     }
 
-    /// It could not be opened: not before a pause.
+    /// It is open.
+    pub fn opened(&mut self, endpoint: EndpointId) {
+        (self.endpoint, self.refusal) = (Some(endpoint), None);
+    }
+
+    /// The server could not be asked, or would not have it opened.
+    pub fn not_opened(&mut self, error: ControlError) {
+        self.refusal = (error.failure == Failure::Refused).then_some(error.reason);
+        self.put_off();
+    }
+
+    /// Why it is closed, if the server has told.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// It is not to be opened before a pause.
     pub fn put_off(&mut self) {
         self.open_at = BootInstant::now().plus(self.pause());
     }

@@ -28,13 +28,13 @@ impl Driver {
         let Some(limit) = self.may_block() else { return };
         match open_reader(&mut *self.port, &self.server.shared, &self.attached, self.session, limit) {
             Ok(endpoint) => {
-                self.reader.endpoint = Some(endpoint);
+                self.reader.opened(endpoint);
                 self.room = self.port.room(endpoint);
             }
             Err(error) => {
                 tracing::debug!(reason = error.reason, "the read endpoint could not be opened again");
                 self.suspect(&error);
-                self.reader.put_off();
+                self.reader.not_opened(error);
             }
         }
     }
@@ -87,7 +87,8 @@ impl Driver {
         let slot = &mut self.writers[worker];
         match opened {
             Ok((endpoint, Some(staging))) if staging.bytes >= wanted_bytes => {
-                (slot.lane.endpoint, slot.staging) = (Some(endpoint), Some(staging));
+                slot.lane.opened(endpoint);
+                slot.staging = Some(staging);
                 if std::mem::take(&mut slot.broken) {
                     self.resolve_open(worker);
                 }
@@ -101,8 +102,8 @@ impl Driver {
             }
             Err(error) => {
                 tracing::debug!(reason = error.reason, worker, "a write endpoint could not be opened");
-                slot.lane.put_off();
                 self.suspect(&error);
+                self.writers[worker].lane.not_opened(error);
                 false
             }
         }

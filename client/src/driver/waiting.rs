@@ -186,6 +186,9 @@ impl Driver {
     pub(super) fn expire(&mut self, name: SlabKey, waited: Duration) {
         let Some(op) = self.ops.find(name) else { return };
         let sent = op.request.take();
+        let queued_for = op.queued.then(|| op.hash.shard() % self.attached.terms.worker_count);
+        let lane = queued_for.map_or(&self.reader, |worker| &self.writers[worker as usize].lane);
+        let refusal = lane.refusal().map(str::to_owned);
         let operation = op.machine.name();
         let lapsed = !self.attached.lease.valid_at(BootInstant::now());
         let error = match &mut op.machine {
@@ -195,7 +198,10 @@ impl Driver {
             Machine::Large(m) if m.is_busy() => Error::Busy,
             _ if !self.alive => self.server.shared.gone_error(),
             _ if lapsed => Error::LeaseLapsed,
-            machine => Error::Deadline { operation, after: waited, seen: machine.seen() },
+            machine => match refusal {
+                Some(reason) => Error::Control { server: self.server.shared.server().into(), reason },
+                None => Error::Deadline { operation, after: waited, seen: machine.seen() },
+            },
         };
         let must_run = match &mut op.machine {
             Machine::Lock(m) => m.abandon(),

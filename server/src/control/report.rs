@@ -5,6 +5,7 @@ use crate::metrics::WorkerMetrics;
 use crate::pools::PoolFigures;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::FabricInfo;
+use sidewire_common::host;
 use sidewire_proto::v1::{ClientReport, FabricReport, InfoReply, PoolReport, RefusalReport, WorkerReport};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,6 +41,7 @@ pub(super) fn info(core: &Core) -> InfoReply {
         clients_swept,
         requests_refused: sum(|m| m.refused.load(Relaxed) as i64),
         expired: sum(|m| m.expired.load(Relaxed) as i64),
+        resident_bytes: host::resident_bytes(),
         refusals: store.refusals().told().map(|(cause, count)| RefusalReport { cause: cause.into(), count }).collect(),
     }
 }

@@ -127,6 +127,26 @@ fn a_full_server_ends_a_load_with_the_right_code() {
     assert_eq!(ran.json["complete"], false);
 }
 
+/// What a session costs is told for each step, and a step that the server has no room for says why.
+#[test]
+fn sessions_are_counted_and_weighed() {
+    let server = Server::builder().workers(1).args(&["--staging", "64KiB", "--staging-total", "256KiB"]).start();
+    let ran = bench(&server, &["connections", "--step", "1,3", "--gets", "30"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for (step, sessions) in [1.0, 3.0].into_iter().enumerate() {
+        let of = |name: &str| figure(&ran.json, &format!("/connections/{step}/{name}"));
+        assert_eq!((of("sessions"), of("get_ns/count")), (sessions, 30.0));
+        assert_eq!(of("open_ns/count"), [1.0, 2.0][step]);
+        for name in ["open_ns/p50", "first_put_ns/p50", "get_ns/p50", "client_bytes"] {
+            assert!(of(name) > 0.0, "{name}");
+        }
+    }
+    let ran = bench(&server, &["connections", "--step", "2,9", "--gets", "1"]);
+    assert_eq!((ran.code, ran.json["connections"].as_array().map(Vec::len)), (Some(3), Some(1)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("with 4 sessions open") && ran.stderr.contains("staging_total"), "{}", ran.stderr);
+    assert_eq!(server.info().keys, 0, "nothing is left");
+}
+
 /// The verbs alone need no server: both ends are kv-bench's own.
 #[test]
 fn the_verbs_are_measured_alone_waited_for_and_in_flight() {

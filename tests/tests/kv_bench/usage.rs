@@ -28,6 +28,8 @@ fn wrong_usage_and_no_server_have_their_exit_codes() {
         &["load", "--value-size", "5lots"],
         &["load", "--json", "/nonexistent/report.json"],
         &["fabric", "--size", "x"],
+        &["connections", "--step", "5,3"],
+        &["connections", "--step", "0"],
         &["nonsense"],
     ] {
         let output = output(wrong);

@@ -92,6 +92,7 @@ fn json(info: &InfoReply) -> Json {
         "fabric": fabric(info),
         "pages": info.pages,
         "memory_limit_bytes": info.memory_limit_bytes,
+        "resident_bytes": info.resident_bytes,
         "index": info.index.as_ref().map(pool),
         "heap": info.heap.as_ref().map(pool),
         "segments": info.segments,

@@ -24,7 +24,8 @@ pub fn page(server: &str, info: &InfoReply) -> String {
         describe(&mut page, fabric);
     }
     page.fact("pages", &info.pages);
-    page.fact("memory", format_args!("{} at most", format_bytes(info.memory_limit_bytes)));
+    let (limit, resident) = (format_bytes(info.memory_limit_bytes), format_bytes(info.resident_bytes));
+    page.fact("memory", format_args!("{limit} at most; {resident} of the process are resident"));
     for (name, report) in [("index", &info.index), ("heap", &info.heap)] {
         if let Some(report) = report {
             page.fact(name, pool(report));
