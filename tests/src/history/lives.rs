@@ -31,16 +31,7 @@ pub struct Life {
 /// seen before its client's end (`ended`, by client), and to the next.
 #[must_use]
 pub fn split(calls: &[Lived], ended: &HashMap<u32, u64>) -> Vec<Life> {
-    let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
-    for call in calls {
-        let at_end = call.until.zip(call.event.returned);
-        for (life, at) in std::iter::once((call.life, call.event.invoked)).chain(at_end) {
-            let first = seen.entry(life).or_insert(at);
-            *first = at.min(*first);
-        }
-    }
-    let mut order: Vec<(u64, u64)> = seen.into_iter().map(|(life, first)| (first, life)).collect();
-    order.sort_unstable();
+    let order = in_order(calls);
     let place = |life: u64| order.iter().position(|(_, other)| *other == life).expect("every life was collected");
     let mut lives: Vec<Life> = order.iter().map(|(_, number)| Life { number: *number, events: Vec::new() }).collect();
     for call in calls {
@@ -55,6 +46,29 @@ pub fn split(calls: &[Lived], ended: &HashMap<u32, u64>) -> Vec<Life> {
         }
     }
     lives
+}
+
+/// When each life was first seen, and its number, oldest first.
+fn in_order(calls: &[Lived]) -> Vec<(u64, u64)> {
+    let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+    for call in calls {
+        let at_end = call.until.zip(call.event.returned);
+        for (life, at) in std::iter::once((call.life, call.event.invoked)).chain(at_end) {
+            let first = seen.entry(life).or_insert(at);
+            *first = at.min(*first);
+        }
+    }
+    // A client that has not noticed may be the first to call in a life that is over: the one it moves on to came later.
+    for _ in 0..seen.len() {
+        for call in calls {
+            let Some(until) = call.until.filter(|until| *until != call.life) else { continue };
+            let latest = seen.get(&until).map_or(u64::MAX, |first| first.saturating_sub(1));
+            seen.entry(call.life).and_modify(|first| *first = latest.min(*first));
+        }
+    }
+    let mut order: Vec<(u64, u64)> = seen.into_iter().map(|(life, first)| (first, life)).collect();
+    order.sort_unstable();
+    order
 }
 
 /// What of a call belongs to a life.

@@ -78,3 +78,12 @@ fn tokens_rise_over_lives() {
     assert_eq!(checked(&[taken(1, 0, 7), taken(2, 10, 8)]), Ok(2));
     assert!(checked(&[taken(1, 0, 7), taken(2, 10, 7)]).unwrap_err().contains("token 7 in life 2 after 7 in life 1"));
 }
+
+/// Whoever had not noticed calls first in a life that is over, and ends in the one that another client has seen before.
+#[test]
+fn lives_have_their_order_from_who_moved_on() {
+    let early = lived(9, 9, 10, Call::put("a", 1), written(1));
+    let over = lived(5, 9, 20, Call::put("a", 2), written(2));
+    let read = lived(9, 9, 30, get("a"), value(2, 2));
+    assert_eq!(checked(&[early, over, read]), Ok(2));
+}
