@@ -16,9 +16,9 @@ Stores are measured in interleaved rounds; a figure is the median round's.
   --locations entries of the client's location cache, for rows about warm Gets [4M]
   --keys      keys of the row about memory [10M]
   --json      keep every report of kv-bench in this folder
-  ROW         own, get, lmdb, peers, pipeline, put, reads, threads, memory, copies, ycsb
-              [all but copies, which wants an etcd and more cores than copies, and
-              ycsb, which prints the YCSB workloads and the raw fabric]
+  ROW         own, get, lmdb, peers, pipeline, put, reads, threads, memory, copies, join, ycsb
+              [all but copies and join, which want an etcd and more cores than copies,
+              and ycsb, which prints the YCSB workloads and the raw fabric]
 
 SIDEWIRE_BIN_DIR names another folder of programs than target/release;
 SIDEWIRE_BENCH_SERVER holds further options of kv-server, e.g.
@@ -40,7 +40,7 @@ while (($#)); do
             shift
             ;;
         --help | -h) usage; exit 0 ;;
-        own | get | lmdb | peers | pipeline | put | reads | threads | memory | copies | ycsb) rows+=("$1") ;;
+        own | get | lmdb | peers | pipeline | put | reads | threads | memory | copies | join | ycsb) rows+=("$1") ;;
         *) usage >&2; die "unknown option $1" ;;
     esac
     shift
@@ -288,25 +288,28 @@ row_memory() {
     done
 }
 
-# A cluster of so many servers with as many copies of each shard; leaves their addresses in SIDEWIRE_SERVER.
-start_copies() { # copies
-    local at tries address all=()
-    for ((at = 1; at <= $1; at++)); do
-        "$programs/kv-server" --listen 127.0.0.1:0 --memory 512MiB --workers 1 --pin off --log warn --etcd "$etcd_url" \
-            --cluster "copies-$1" --node "n$at" --replicas "$1" >"$work/member" 2>>"$work/log" &
-        members+=($!)
-        address=$(listening_on "$work/member" $!)
-        [[ -n $address ]] || { cat "$work/log" >&2; die "a server of a cluster did not start"; }
-        all+=("$address")
-    done
-    SIDEWIRE_SERVER=$(IFS=,; printf '%s' "${all[*]}")
-    export SIDEWIRE_SERVER
+# One more server of a cluster; its address is added to SIDEWIRE_SERVER.
+start_member() { # cluster, node, copies
+    local address
+    "$programs/kv-server" --listen 127.0.0.1:0 --memory 512MiB --workers 1 --pin off --log warn --etcd "$etcd_url" \
+        --cluster "$1" --node "$2" --replicas "$3" >"$work/member" 2>>"$work/log" &
+    members+=($!)
+    address=$(listening_on "$work/member" $!)
+    [[ -n $address ]] || { cat "$work/log" >&2; die "a server of a cluster did not start"; }
+    export SIDEWIRE_SERVER=${SIDEWIRE_SERVER:+$SIDEWIRE_SERVER,}$address
+}
+
+# A cluster of so many servers; leaves their addresses in SIDEWIRE_SERVER.
+start_cluster() { # cluster, servers, copies
+    local at tries
+    SIDEWIRE_SERVER=''
+    for ((at = 1; at <= $2; at++)); do start_member "$1" "n$at" "$3"; done
     # Every shard has all its copies.
     for ((tries = 0; tries < 300; tries++)); do
         "$programs/kvctl" cluster status --json 2>/dev/null | jq -e '.settled' >/dev/null && return
         sleep 0.1
     done
-    die "the cluster of $1 does not settle"
+    die "the cluster $1 does not settle"
 }
 
 row_copies() {
@@ -315,7 +318,7 @@ row_copies() {
     declare -A servers puts gets
     start_etcd "$memory"
     for copies in 1 2 3; do
-        start_copies "$copies"
+        start_cluster "copies-$copies" "$copies" "$copies"
         servers[$copies]=$SIDEWIRE_SERVER
         bench load load --records 100k
     done
@@ -337,6 +340,34 @@ row_copies() {
         row "Put p50, $copies copies / one ($(nproc) cores, $((copies + 1)) processes)" "<= $( ((copies == 2)) && echo 2.2 || echo 2.5)" "$(over "$put" "$put1")" "$put / $put1 ns"
         row "Get p50, $copies servers / one" "<= 1.05" "$(over "$get" "$get1")" "$get / $get1 ns"
     done
+    end_clusters
+}
+
+# A third server joins two, with two copies of each shard, while a client reads: windows of a second until it has its share.
+row_join() {
+    type -P etcd >/dev/null || { say "no etcd here: run 'deploy/setup.sh --lab'"; return 0; }
+    local before add at=0 most=0 failed=0 p99 keys began took
+    start_etcd "$memory"
+    start_cluster join 2 2
+    bench load load --records "$records"
+    bench before run -w c --records "$records" --duration "$duration" --warmup sweep --no-raw
+    before=$(figure before .latency_ns.read.p99)
+    began=$(date +%s%N)
+    start_member join n3 2
+    "$programs/kvctl" --timeout 5m cluster add n3 >"$work/added" 2>&1 &
+    add=$!
+    while kill -0 "$add" 2>/dev/null; do
+        bench "join$((at += 1))" run -w c --records "$records" --duration 1s --no-raw
+        p99=$(figure "join$at" .latency_ns.read.p99)
+        failed=$((failed + $(figure "join$at" .failed)))
+        ((p99 <= most)) || most=$p99
+    done
+    took=$((($(date +%s%N) - began) / 1000000))
+    wait "$add" || { cat "$work/added" >&2; die "the third server did not get its share"; }
+    keys=$("$programs/kvctl" -s "${SIDEWIRE_SERVER##*,}" info --json | jq .keys)
+    row "keys at a third server with two copies / its ideal share" "0.9 to 1.1" "$(over "$((keys * 3))" "$((2 * $(figure load .operations)))")" "$keys keys after $took ms"
+    row "Get p99 while it gets them, worst second of $at / before" "<= 3" "$(over "$most" "$before")" "$most / $before ns"
+    row "calls that failed meanwhile" "0" "$failed"
     end_clusters
 }
 
