@@ -348,7 +348,7 @@ impl Session {
     /// Moves what has ended into `finished` and says how many. Never blocks, unless a broken connection is rebuilt.
     pub fn poll(&self, finished: &mut Vec<(OperationId, Result<Outcome, Error>)>) -> usize {
         let mut router = self.core.router.borrow_mut();
-        router.turn();
+        router.poll_some();
         if router.submitted() > 0 {
             router.look_at_deadlines(BootInstant::now());
         }

@@ -179,6 +179,12 @@ impl Router {
         }
     }
 
+    /// One turn on behalf of submitted operations: whatever ends counts, not the call before.
+    pub fn poll_some(&mut self) {
+        self.drivers().for_each(|driver| driver.awaits(None));
+        self.turn();
+    }
+
     fn has_finished(&mut self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.hall.has_finished()) || self.drivers().any(|d| d.has_finished())
     }
