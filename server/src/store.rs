@@ -210,13 +210,24 @@ impl Store {
     /// The shard clock, ms: wall-clock time at the start plus what `CLOCK_BOOTTIME` has run since. Never goes back.
     #[must_use]
     pub fn clock_ms(&self) -> u64 {
+        self.clock_us() / 1_000
+    }
+
+    /// The same, us.
+    #[must_use]
+    pub fn clock_us(&self) -> u64 {
+        self.host_us() + self.clock.ahead_us()
+    }
+
+    /// This host's own clock, us.
+    fn host_us(&self) -> u64 {
         let since = BootInstant::now().since(self.started);
-        self.clock_base_ms + u64::try_from(since.as_millis()).unwrap_or(u64::MAX / 2) + self.clock.ahead_ms()
+        self.clock_base_ms * 1_000 + u64::try_from(since.as_micros()).unwrap_or(u64::MAX / 2)
     }
 
     /// Another server's shard clock showed this: this one never falls behind it for good.
-    pub fn hear_clock(&self, theirs_ms: u64) {
-        self.clock.hear(theirs_ms, self.clock_ms(), self.settings.lease);
+    pub fn hear_clock(&self, theirs_us: u64) {
+        self.clock.hear(theirs_us, self.host_us(), self.settings.lease);
     }
 
     /// Makes a step of the clock that clients know of by now.

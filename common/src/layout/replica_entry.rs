@@ -14,7 +14,7 @@
 //! | 24 | 8 | position in the shard's log; 0 = none |
 //! | 32 | 8 | version of the record |
 //! | 40 | 8 | expiry on the shard's clock, ms; 0 = none |
-//! | 48 | 8 | the sender's shard clock, ms |
+//! | 48 | 8 | the sender's shard clock, us |
 //! | 56 | 8 | token floor: no lock of the sender has granted a token above it |
 //! | 64 | 16 | client whose write it is; 0 = nobody's |
 //! | 80 | 8 | the write's sequence |
@@ -122,8 +122,8 @@ pub struct Entry {
     pub version: Version,
     /// Expiry on the shard's clock, ms; 0 = none.
     pub expiry_ms: u64,
-    /// The sender's shard clock, ms.
-    pub clock_ms: u64,
+    /// The sender's shard clock, us.
+    pub clock_us: u64,
     /// No lock of the sender has granted a token above it.
     pub token_floor: u64,
     /// Whose write it is.
@@ -163,7 +163,7 @@ impl Entry {
             position: 0,
             version: Version::from_raw(0),
             expiry_ms: 0,
-            clock_ms: 0,
+            clock_us: 0,
             token_floor: 0,
             origin: None,
             figure: 0,
@@ -201,7 +201,7 @@ impl Entry {
         put(&mut bytes, 24, &self.position.to_le_bytes());
         put(&mut bytes, 32, &self.version.raw().to_le_bytes());
         put(&mut bytes, 40, &self.expiry_ms.to_le_bytes());
-        put(&mut bytes, 48, &self.clock_ms.to_le_bytes());
+        put(&mut bytes, 48, &self.clock_us.to_le_bytes());
         put(&mut bytes, 56, &self.token_floor.to_le_bytes());
         if let Some(origin) = &self.origin {
             put(&mut bytes, 64, &origin.client.to_bytes());
@@ -249,7 +249,7 @@ impl Entry {
             position: u64_at(bytes, 24),
             version: Version::from_raw(u64_at(bytes, 32)),
             expiry_ms: u64_at(bytes, 40),
-            clock_ms: u64_at(bytes, 48),
+            clock_us: u64_at(bytes, 48),
             token_floor: u64_at(bytes, 56),
             origin: (client != 0).then_some(origin),
             figure: u64_at(bytes, 104),
@@ -299,7 +299,7 @@ mod tests {
             position: 4,
             version: Version::new(5, 6),
             expiry_ms: 7,
-            clock_ms: 8,
+            clock_us: 8,
             token_floor: 9,
             origin: Some(Origin { client: ClientId(10), session: 11, worker: 12, sequence: 13, resolved_below: 2 }),
             figure: 14,

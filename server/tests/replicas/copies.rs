@@ -81,7 +81,7 @@ fn a_copy_that_does_not_follow_leaves_and_comes_back() {
 fn a_copy_whose_clock_is_behind_is_not_named() {
     let cluster = Cluster::start(&[1, 1], 2);
     let [ahead, behind] = [0, 1].map(|server: usize| &cluster.servers[server].store);
-    ahead.hear_clock(ahead.clock_ms() + 5_000);
+    ahead.hear_clock(ahead.clock_us() + 5_000_000);
     cluster.until("its own step is made", |_| !ahead.clock_is_behind());
     cluster.fill(2);
     assert!(!behind.clock_is_behind());

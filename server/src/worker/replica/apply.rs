@@ -25,7 +25,7 @@ impl Worker {
         if !self.index.owns_shard(entry.shard) {
             return plain(Outcome::Refused);
         }
-        self.store.hear_clock(entry.clock_ms);
+        self.store.hear_clock(entry.clock_us);
         self.store.raise_token_floor(entry.token_floor);
         let shard = self.replication.shards.entry(entry.shard).or_default();
         if entry.reign < shard.copy.fence || matches!(&shard.role, Role::Primary(p) if p.reign >= entry.reign) {

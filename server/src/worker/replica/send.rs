@@ -110,7 +110,7 @@ impl Worker {
         let Draft { entry, key, value } = draft;
         let map_epoch = self.replication.map.as_ref().map_or(0, |map| map.epoch);
         let entry =
-            Entry { map_epoch, sequence, clock_ms: self.store.clock_ms(), token_floor: self.store.token_floor(), ..entry };
+            Entry { map_epoch, sequence, clock_us: self.store.clock_us(), token_floor: self.store.token_floor(), ..entry };
         let fabric = Arc::clone(self.store.fabric());
         let buffers = self.replication.buffers.get_or_insert_with(|| Buffers::new(fabric));
         let bytes = entry.total_bytes();
