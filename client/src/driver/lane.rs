@@ -72,9 +72,13 @@ impl Lane {
         (self.endpoint, self.refusal) = (Some(endpoint), None);
     }
 
-    /// The server could not be asked, or would not have it opened.
+    /// The server could not be asked, or would not have it opened. What it said last stays said while it does not answer.
     pub fn not_opened(&mut self, error: ControlError) {
-        self.refusal = (error.failure == Failure::Refused).then_some(error.reason);
+        match error.failure {
+            Failure::Refused => self.refusal = Some(error.reason),
+            Failure::Lapsed => self.refusal = None,
+            Failure::Unreachable => {}
+        }
         self.put_off();
     }
 
