@@ -15,7 +15,7 @@ use sidewire_common::host;
 use crate::cli::ConnectionsArgs;
 use crate::connect::{Stop, attach};
 use crate::environment::Environment;
-use crate::recorder::{LATENCY_MAX, Latency};
+use crate::recorder::{Latency, histogram};
 use crate::report::{Parameters, Report};
 use crate::table::{group, time};
 
@@ -47,7 +47,7 @@ pub fn command(args: &ConnectionsArgs) -> Result<Report, Stop> {
     let parameters = Parameters { key_bytes: key.len() as u64, threads: 1, pipeline: 1, ..Parameters::default() };
     let mut report = Report::new("connections", Environment::of(&client, &info), parameters);
     let mut crowd = Crowd { client: &client, key, sessions: Vec::new() };
-    let before = (host::resident_bytes(), info.resident_bytes);
+    let before = (host::resident_bytes("self"), info.resident_bytes);
     for &sessions in &args.steps {
         match crowd.step(sessions, args.gets, before) {
             Ok(step) => report.connections.push(step),
@@ -92,7 +92,7 @@ impl Crowd<'_> {
             open_ns: Latency::of(&open),
             first_put_ns: Latency::of(&first_put),
             get_ns: Latency::of(&get),
-            client_bytes: each(host::resident_bytes(), before.0),
+            client_bytes: each(host::resident_bytes("self"), before.0),
             server_bytes: each(info.resident_bytes, before.1),
         })
     }
@@ -116,10 +116,6 @@ impl Crowd<'_> {
         }
         Ok(taken)
     }
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, 3).expect("the bounds are constants that fit")
 }
 
 fn nanos(since: Instant) -> u64 {

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Failures};
 use crate::mix::{KINDS, Kind};
 
 /// Longer latencies are recorded as this.
-pub const LATENCY_MAX: Duration = Duration::from_secs(120);
+const LATENCY_MAX: Duration = Duration::from_secs(120);
 /// Significant decimal digits of a recorded latency.
 const DIGITS: u8 = 3;
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{AtomicExecutor, Fabric};
 use sidewire_common::id::{ClientId, Incarnation};
+use sidewire_common::key::KeyHash;
 use sidewire_common::layout::descriptor::Descriptor;
 use sidewire_common::layout::location::Place;
 use sidewire_common::layout::record::{UNIT_BYTES, record_bytes};
@@ -45,6 +46,12 @@ impl Terms {
     /// What the first line of chunk 0 must say.
     pub fn descriptor(&self) -> Descriptor {
         Descriptor { incarnation: self.incarnation, directory_bits: self.directory_bits, directories: self.directories }
+    }
+
+    /// The worker of a key's shard.
+    #[inline]
+    pub fn worker_of(&self, hash: KeyHash) -> usize {
+        (hash.shard() % self.worker_count) as usize
     }
 
     /// Bytes of the longest value that is sent in one request; longer ones are sent in parts if the server takes them.

@@ -35,10 +35,10 @@ pub fn boot_nanos() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Resident memory of this process, bytes; zero where the system does not tell. Source: proc_pid_statm(5).
+/// Resident memory of a process, `self` or a number, bytes; zero where the system does not tell. Source: proc_pid_statm(5).
 #[must_use]
-pub fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+pub fn resident_bytes(process: &str) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }

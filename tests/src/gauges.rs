@@ -1,6 +1,7 @@
 //! What a server holds for its clients, and what a process holds open.
 
 use crate::{Server, setting};
+use sidewire_common::host;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ pub fn files(process: &str) -> BTreeMap<String, usize> {
 /// When there is no such process.
 #[must_use]
 pub fn resident_bytes(pid: u32) -> u64 {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
-    let pages: u64 = statm.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("statm has it");
-    pages * rustix::param::page_size() as u64
+    let bytes = host::resident_bytes(&pid.to_string());
+    assert!(bytes > 0, "process {pid} runs");
+    bytes
 }

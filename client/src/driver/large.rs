@@ -1,18 +1,15 @@
 //! Long values: their parts on the way to a worker, and the pieces in which long records are read.
 
 use super::Driver;
-use super::writes::WriteSpec;
 use crate::error::Error;
-use crate::in_flight::{Machine, Posted, Purpose, Queued, Sink};
+use crate::in_flight::{Machine, Posted, Purpose, Queued};
 use crate::op::{Input, PutLarge, ReadTag};
 use crate::parts::Parts;
-use crate::route::Way;
 use crate::slab::SlabKey;
 use crate::writer::{Errand, Resolved};
 use sidewire_common::fabric::{EndpointId, RemoteAddr, Verb, WorkId, WorkRequest};
 use sidewire_common::layout::request::Request;
 use sidewire_common::memory::Buffer;
-use std::time::Duration;
 
 /// Bytes of one Read: longer records are read in pieces, one after the other. Below the longest message of every device
 /// (8 MiB on Soft-RoCE).
@@ -28,38 +25,17 @@ pub(crate) struct Pieces {
 }
 
 impl Driver {
-    /// Begins a write whose value is too long for one request; it is copied once, into its parts.
-    pub(super) fn begin_large(
-        &mut self,
-        key: &[u8],
-        write: &WriteSpec<'_>,
-        way: Way,
-        deadline: Duration,
-        sink: Sink,
-    ) -> Result<SlabKey, Error> {
-        let parts = Parts::cut(write.value(), self.attached.terms.request_value_bytes_max, &mut self.buffers)?;
-        let (request, image) = write.without_value(key, &mut self.buffers)?;
-        let (name, op) = self.slot(key, way, deadline, sink)?;
-        op.machine = Machine::Large(Box::new(PutLarge::new(request, write.want(), parts)));
-        op.image = Some(image);
-        op.fence_token = request.fence_token;
-        self.feed(name, Input::Resume);
-        Ok(name)
-    }
-
     /// A machine wants its next part sent.
     pub(super) fn enqueue_part(&mut self, name: SlabKey, request: Request) {
-        let Some(op) = self.ops.find(name) else { return };
-        let worker = (op.hash.shard() % self.attached.terms.worker_count) as usize;
+        let Some(op) = self.ops.get(name) else { return };
+        let worker = self.attached.terms.worker_of(op.hash);
         self.writers[worker].queue.push_back(Queued { op: name, request });
         self.queued += 1;
     }
 
     /// Sends a part. False when it must wait.
     pub(super) fn send_part(&mut self, worker: usize, next: Queued) -> bool {
-        let slot = &self.writers[worker];
-        let Some(endpoint) = slot.lane.endpoint else { return false };
-        if !slot.books.accepts() || self.port.room(endpoint) == 0 {
+        if !self.may_send_to(worker) {
             return false;
         }
         let Some(machine) = self.large(next.op) else { return true };

@@ -45,10 +45,10 @@ impl Driver {
     /// # Errors
     /// When no buffer is to be had, not even for the first alone.
     pub(super) fn send_packed(&mut self, worker: usize, count: usize) -> Result<usize, Error> {
-        let slot = &self.writers[worker];
-        if slot.lane.endpoint.is_none_or(|endpoint| self.port.room(endpoint) == 0) {
+        if !self.may_send_to(worker) {
             return Ok(0);
         }
+        let slot = &self.writers[worker];
         let end = slot.queue.iter().take(count).fold(0, |end, queued| next_at(end) + queued.request.total_bytes());
         let Some(first) = slot.queue.at(0) else { return Ok(0) };
         // The first has its own buffer, so that it can go alone when there is none for all.

@@ -34,9 +34,8 @@ pub(crate) struct WriterSlot {
 impl Driver {
     /// A machine wants a request sent.
     pub(super) fn enqueue(&mut self, name: SlabKey, request: Request) {
-        let worker_count = self.attached.terms.worker_count;
         let Some(op) = self.ops.find(name) else { return };
-        let worker = (op.hash.shard() % worker_count) as usize;
+        let worker = self.attached.terms.worker_of(op.hash);
         op.queued = true;
         op.request = None;
         // A request with an image of its own tells its lengths; any other is about the operation's key alone.
@@ -105,11 +104,15 @@ impl Driver {
         self.ops.get(queued.op).is_some_and(|op| (op.queued || is_part) && (!op.has_ended() || op.must_run))
     }
 
+    /// Whether a worker's endpoint takes one more message, and there is a credit for it.
+    pub(super) fn may_send_to(&self, worker: usize) -> bool {
+        let slot = &self.writers[worker];
+        slot.books.accepts() && slot.lane.endpoint.is_some_and(|endpoint| self.port.room(endpoint) > 0)
+    }
+
     /// Sends one request. False when it must wait.
     pub(super) fn send(&mut self, worker: usize, next: Queued) -> Result<bool, Error> {
-        let slot = &self.writers[worker];
-        let Some(endpoint) = slot.lane.endpoint else { return Ok(false) };
-        if !slot.books.accepts() || self.port.room(endpoint) == 0 {
+        if !self.may_send_to(worker) {
             return Ok(false);
         }
         let total = next.request.total_bytes();

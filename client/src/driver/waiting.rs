@@ -185,10 +185,9 @@ impl Driver {
     /// The operation's time is over. What it has posted stays the fabric's until it comes back.
     pub(super) fn expire(&mut self, name: SlabKey, waited: Duration) {
         let Some(op) = self.ops.find(name) else { return };
-        let sent = op.request.take();
-        let queued_for = op.queued.then(|| op.hash.shard() % self.attached.terms.worker_count);
-        let lane = queued_for.map_or(&self.reader, |worker| &self.writers[worker as usize].lane);
+        let lane = if op.queued { &self.writers[self.attached.terms.worker_of(op.hash)].lane } else { &self.reader };
         let refusal = lane.refusal().map(str::to_owned);
+        let sent = op.request.take();
         let operation = op.machine.name();
         let lapsed = !self.attached.lease.valid_at(BootInstant::now());
         let error = match &mut op.machine {

@@ -3,7 +3,8 @@
 use super::Driver;
 use crate::error::Error;
 use crate::in_flight::{Machine, Sink};
-use crate::op::{Input, Want, WriteOp};
+use crate::op::{Input, PutLarge, Want, WriteOp};
+use crate::parts::Parts;
 use crate::route::Way;
 use crate::slab::SlabKey;
 use crate::write::WriteOptions;
@@ -105,29 +106,23 @@ impl<'a> WriteSpec<'a> {
 type Image = (Buffer, usize);
 
 impl WriteSpec<'_> {
-    /// The value.
-    pub(super) fn value(&self) -> &[u8] {
-        self.value
+    /// All but the value.
+    pub(super) fn without_value(&self) -> Self {
+        Self { value: &[], ..*self }
     }
 
-    /// What the caller wants to know.
-    pub(super) fn want(&self) -> Want {
-        self.want
-    }
-
-    /// The request for a key, and its bytes, with all but the value.
-    pub(super) fn without_value(&self, key: &[u8], buffers: &mut Buffers) -> Result<(Request, Image), Error> {
-        let bare = WriteSpec { value: &[], ..*self };
-        let request = bare.request_for(key);
+    /// The request for a key, and its bytes: key and value are copied once, into the buffer they are sent from.
+    pub(super) fn laid(&self, key: &[u8], buffers: &mut Buffers) -> Result<(Request, Image), Error> {
+        let request = self.request_for(key);
         let total = request.total_bytes();
         let mut image = buffers.take(total)?;
-        bare.lay(&request, key, image.bytes_mut());
+        self.lay(&request, key, image.bytes_mut());
         Ok((request, (image, total)))
     }
 }
 
 impl Driver {
-    /// Begins a write; key and value are copied once, into the buffer they are sent from.
+    /// Begins a write. A value that is too long for one request is copied once, into its parts.
     ///
     /// # Errors
     /// As [`Driver::begin`], and when the value is too long or no buffer is to be had.
@@ -143,16 +138,17 @@ impl Driver {
         if write.value.len() > limit {
             return Err(Error::ValueTooLong { bytes: write.value.len(), limit });
         }
-        if write.value.len() > self.attached.terms.lone_value_bytes_max() {
-            return self.begin_large(key, write, way, deadline, sink);
-        }
-        let request = write.request_for(key);
-        let total = request.total_bytes();
-        let mut image = self.buffers.take(total)?;
-        write.lay(&request, key, image.bytes_mut());
+        let (machine, request, image) = if write.value.len() > self.attached.terms.lone_value_bytes_max() {
+            let parts = Parts::cut(write.value, self.attached.terms.request_value_bytes_max, &mut self.buffers)?;
+            let (request, image) = write.without_value().laid(key, &mut self.buffers)?;
+            (Machine::Large(Box::new(PutLarge::new(request, write.want, parts))), request, image)
+        } else {
+            let (request, image) = write.laid(key, &mut self.buffers)?;
+            (Machine::Write(WriteOp::new(request, write.want)), request, image)
+        };
         let (name, op) = self.slot(key, way, deadline, sink)?;
-        op.machine = Machine::Write(WriteOp::new(request, write.want));
-        op.image = Some((image, total));
+        op.machine = machine;
+        op.image = Some(image);
         op.fence_token = request.fence_token;
         self.feed(name, Input::Resume);
         Ok(name)
@@ -175,7 +171,7 @@ impl Driver {
         if !self.alive {
             return self.begin_write(key, write, way, deadline, sink);
         }
-        let worker = (way.hash.shard() % self.attached.terms.worker_count) as usize;
+        let worker = self.attached.terms.worker_of(way.hash);
         if !self.takes_request(worker) {
             return Err(Error::Full);
         }

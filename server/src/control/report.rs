@@ -41,7 +41,7 @@ pub(super) fn info(core: &Core) -> InfoReply {
         clients_swept,
         requests_refused: sum(|m| m.refused.load(Relaxed) as i64),
         expired: sum(|m| m.expired.load(Relaxed) as i64),
-        resident_bytes: host::resident_bytes(),
+        resident_bytes: host::resident_bytes("self"),
         refusals: store.refusals().told().map(|(cause, count)| RefusalReport { cause: cause.into(), count }).collect(),
     }
 }
