@@ -106,8 +106,13 @@ impl Client {
         buffer.give_back(id);
     }
 
-    pub fn until(&mut self, mut over: impl FnMut(&mut Self, &Event) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn until(&mut self, over: impl FnMut(&mut Self, &Event) -> bool) {
+        assert!(self.comes_within(PATIENCE, over), "nothing happened in time");
+    }
+
+    /// Whether what is waited for comes in this time. Acks that come are kept.
+    pub fn comes_within(&mut self, time: Duration, mut over: impl FnMut(&mut Self, &Event) -> bool) -> bool {
+        let deadline = Instant::now() + time;
         let mut out = Vec::new();
         while Instant::now() < deadline {
             self.port.poll(&mut out);
@@ -121,11 +126,11 @@ impl Client {
                 found |= over(self, &completion.event);
             }
             if found {
-                return;
+                return true;
             }
             std::thread::yield_now();
         }
-        panic!("nothing happened in time");
+        false
     }
 
     pub fn send(&mut self, request: Request, key: &[u8], fence_key: &[u8], value: &[u8]) -> u64 {

@@ -4,6 +4,7 @@ use crate::board::{Cluster, put_soon};
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::record::Kind;
 use sidewire_common::layout::request::{Condition, Operation, Request};
+use std::time::Duration;
 
 const KEYS: u32 = 1500;
 
@@ -73,6 +74,27 @@ fn a_copy_that_does_not_follow_leaves_and_comes_back() {
     cluster.servers[1].workers.stop();
     assert_eq!(client.put(b"meanwhile", b"2", Condition::None).outcome, Outcome::Done);
     cluster.until("it has left", |map| map.shards.iter().any(|shard| shard.in_sync.len() == 1));
+    cluster.stop();
+}
+
+/// A copy is silent: nothing is acked and nothing published before the map says that it has left.
+#[test]
+fn a_write_waits_until_a_silent_copy_has_left() {
+    let cluster = Cluster::start(&[1, 1], 2);
+    cluster.fill(2);
+    let mut client = cluster.client(1);
+    assert_eq!(client.put(b"k", b"1", Condition::None).outcome, Outcome::Done);
+    *cluster.board.deaf.lock() = true;
+    cluster.board.cut(2, true);
+    cluster.servers[1].workers.stop();
+    let sequence = client.next();
+    client.send(Request::new(Operation::Put, sequence), b"k", b"", b"2");
+    client.comes_within(Duration::from_millis(300), |_, _| false);
+    assert_eq!(client.acks, [], "a copy does not have it, and is one by the map");
+    assert_eq!(cluster.content(1)[&b"k"[..]].value.as_deref(), Some(&b"1"[..]), "what no copy has is not shown");
+    *cluster.board.deaf.lock() = false;
+    assert_eq!(client.ack(sequence).outcome, Outcome::Done);
+    assert_eq!(cluster.content(1)[&b"k"[..]].value.as_deref(), Some(&b"2"[..]));
     cluster.stop();
 }
 

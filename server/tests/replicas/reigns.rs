@@ -84,7 +84,7 @@ fn a_primary_of_the_past_acks_nothing() {
     put_soon(&mut other, b"k", b"2");
     let request = Request::new(Operation::Put, client.next());
     client.send(request, b"k", b"", b"old");
-    std::thread::sleep(Duration::from_millis(300));
+    client.comes_within(Duration::from_millis(300), |_, _| false);
     assert!(!client.acks.iter().any(|ack| ack.outcome == Outcome::Done), "{:?}", client.acks);
     assert_eq!(cluster.content(1)[&b"k"[..]].value.as_deref(), Some(&b"1"[..]), "nothing was published");
     assert_eq!(cluster.content(2)[&b"k"[..]].value.as_deref(), Some(&b"2"[..]));

@@ -38,7 +38,8 @@ pub struct Account {
     classes: BTreeMap<&'static str, usize>,
     /// The longest time without a good call on any one key.
     pause: (Duration, String),
-    longest: Duration,
+    /// The longest call, and what it was.
+    longest: (Duration, String),
     explored: Result<usize, String>,
     lost: u64,
     stats: Vec<String>,
@@ -104,7 +105,7 @@ impl Story {
             calls: events.len(),
             classes,
             pause: longest_pause(&events, &stalls),
-            longest: Duration::from_nanos(events.iter().filter(|e| e.outcome != Outcome::Noted).map(took).max().unwrap_or(0)),
+            longest: longest_call(&events, took),
             explored,
             lost: self.servers.lost(),
             stats,
@@ -116,6 +117,11 @@ impl Story {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap()
+}
+
+fn longest_call(events: &[Event], took: impl Fn(&Event) -> u64) -> (Duration, String) {
+    let longest = events.iter().filter(|e| e.outcome != Outcome::Noted).max_by_key(|e| took(e));
+    longest.map_or_else(Default::default, |e| (Duration::from_nanos(took(e)), format!("{:?}: {:?}", e.call, e.outcome)))
 }
 
 /// For each key the time between two good calls that began one after the other; the machine's own stalls left out.
@@ -154,7 +160,7 @@ impl Account {
         println!("linearizable as one history; {explored} configurations");
         let most = lease() + PAUSE_BEYOND_LEASE + setting::patience(SLACK);
         must(self.pause.0 <= most, format!("{} was without an answer for {:?}", self.pause.1, self.pause.0))?;
-        must(self.longest <= deadline() + deadline() / 10, format!("a call took {:?}", self.longest))?;
+        must(self.longest.0 <= deadline() + deadline() / 10, format!("a call took {:?}", self.longest))?;
         must(self.calls > 1000, format!("{} calls only", self.calls))
     }
 }
@@ -165,7 +171,8 @@ impl fmt::Display for Account {
         for (class, count) in &self.classes {
             writeln!(f, "  {count:>9} {class}")?;
         }
-        writeln!(f, "  longest pause of a key {:?} ({}), longest call {:?}", self.pause.0, self.pause.1, self.longest)?;
+        writeln!(f, "  longest pause of a key {:?} ({}), longest call {:?}", self.pause.0, self.pause.1, self.longest.0)?;
+        writeln!(f, "    {}", self.longest.1)?;
         self.stats.iter().try_for_each(|stats| writeln!(f, "  {stats}"))
     }
 }
