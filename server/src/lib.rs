@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod config;
 pub mod control;
 pub mod epochs;
+mod fast_map;
 pub mod heap;
 pub mod lease;
 pub mod metrics;

@@ -28,9 +28,16 @@ pub struct WorkerMetrics {
     pub segments: AtomicI64,
 }
 
-/// Adds to a metric that one thread writes.
+/// One more in a metric that the calling thread alone writes: no locked instruction, which would wait for its stores.
+#[inline]
 pub(crate) fn count(metric: &AtomicU64) {
-    metric.fetch_add(1, Ordering::Relaxed);
+    metric.store(metric.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// The same for what rises and falls.
+#[inline]
+pub(crate) fn change(metric: &AtomicI64, by: i64) {
+    metric.store(metric.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
 impl WorkerMetrics {

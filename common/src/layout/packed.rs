@@ -33,7 +33,14 @@ pub const fn next_at(end: usize) -> usize {
 #[must_use]
 #[inline]
 pub fn claimed_bytes(head: &[u8; HEADER_BYTES]) -> usize {
-    HEADER_BYTES + usize::from(u16_at(head, 6)) + usize::from(u16_at(head, 52)) + u32_at(head, 48) as usize
+    HEADER_BYTES + claimed_key_bytes(head) + usize::from(u16_at(head, 52)) + u32_at(head, 48) as usize
+}
+
+/// Bytes of the key that it claims.
+#[must_use]
+#[inline]
+pub fn claimed_key_bytes(head: &[u8; HEADER_BYTES]) -> usize {
+    usize::from(u16_at(head, 6))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod barrier;
 mod buffer;
 mod buffer_classes;
 mod mapping;
+mod prefetch;
 mod view;
 
 pub(crate) use mapping::PAGE_BYTES;

@@ -101,6 +101,14 @@ impl View {
         unsafe { self.map.pointer().add(self.start + offset) }
     }
 
+    /// Tells the CPU that the bytes around `offset` will be touched soon. Nothing happens when it is not in the view.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        if offset < self.len {
+            super::prefetch::prefetch(self.pointer(offset));
+        }
+    }
+
     #[inline]
     fn word(&self, offset: usize) -> Result<&AtomicU64, OutOfView> {
         self.check(offset, WORD)?;

@@ -2,9 +2,9 @@
 
 use super::size_class::{CLASSES, PAGE_BYTES, PAGE_UNITS, SizeClass, block_units, class_of, slab_pages};
 use super::spares::Spares;
+use crate::fast_map::FastMap;
 use crate::pools::{PageRun, Pools};
 use sidewire_common::layout::location::Place;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// All spare runs of a server are at most one part in so many of its memory.
@@ -39,7 +39,7 @@ struct Class {
 /// One worker's blocks.
 pub struct Heap {
     pools: Arc<Pools>,
-    slabs: HashMap<Place, Slab>,
+    slabs: FastMap<Place, Slab>,
     classes: Vec<Class>,
     spares: Spares,
 }
@@ -50,7 +50,7 @@ impl Heap {
     pub fn new(pools: Arc<Pools>, heaps: u32) -> Self {
         let spare = pools.memory_bytes() / SPARE_SHARE / u64::from(heaps.max(1)) / PAGE_BYTES as u64;
         let spares = Spares::up_to(u32::try_from(spare).unwrap_or(u32::MAX));
-        Self { pools, slabs: HashMap::new(), classes: (0..CLASSES).map(|_| Class::default()).collect(), spares }
+        Self { pools, slabs: FastMap::default(), classes: (0..CLASSES).map(|_| Class::default()).collect(), spares }
     }
 
     /// A block for a record of `bytes` bytes.

@@ -8,7 +8,6 @@ use sidewire_common::layout::directory::{DirectoryEntry, entry_offset};
 use sidewire_common::layout::location::{Location, Place};
 use sidewire_common::layout::record::{Header, Version};
 use sidewire_common::layout::segment::{BUCKETS, HOME_BUCKETS, OVERFLOW_BUCKETS, home_offset, overflow_offset};
-use std::collections::HashMap;
 
 /// A slot: a segment and the slot word's byte offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +33,8 @@ pub struct Found {
 pub struct Index {
     directories: Place,
     directory_bits: u32,
-    shards: HashMap<u32, Vec<DirectoryEntry>>,
+    /// By number; empty for a shard of another worker.
+    shards: Vec<Vec<DirectoryEntry>>,
     scratch: Vec<u8>,
     /// Segments in use.
     pub(super) segments: u64,
@@ -51,7 +51,7 @@ impl Index {
         let mut index = Self {
             directories: store.directories(),
             directory_bits: store.directory_bits(),
-            shards: HashMap::new(),
+            shards: vec![Vec::new(); SHARD_COUNT as usize],
             scratch: Vec::new(),
             segments: 0,
             splits: 0,
@@ -59,7 +59,7 @@ impl Index {
         for shard in (worker..SHARD_COUNT).step_by(store.settings().worker_count as usize) {
             let segment = store.pools().take_segment()?;
             index.blank_segment(memory, segment, BucketHeader::new(shard << (32 - SHARD_BITS), SHARD_BITS));
-            index.shards.insert(shard, vec![DirectoryEntry::new(segment, SHARD_BITS); 1 << index.directory_bits]);
+            index.shards[shard as usize] = vec![DirectoryEntry::new(segment, SHARD_BITS); 1 << index.directory_bits];
             for entry in 0..1 << index.directory_bits {
                 index.publish_entry(memory, shard, entry);
             }
@@ -76,9 +76,7 @@ impl Index {
     /// Shards, in rising order.
     #[must_use]
     pub fn shard_numbers(&self) -> Vec<u32> {
-        let mut numbers: Vec<_> = self.shards.keys().copied().collect();
-        numbers.sort_unstable();
-        numbers
+        (0..SHARD_COUNT).filter(|&shard| self.owns_shard(shard)).collect()
     }
 
     /// Directory bits of each shard.
@@ -90,7 +88,7 @@ impl Index {
     /// The directory entry of a shard of this worker.
     #[must_use]
     pub fn entry(&self, shard: u32, index: u32) -> Option<DirectoryEntry> {
-        self.shards.get(&shard)?.get(index as usize).copied()
+        self.shards.get(shard as usize)?.get(index as usize).copied()
     }
 
     /// Whether the shard is this worker's.
@@ -102,20 +100,20 @@ impl Index {
     /// The same, by its number.
     #[must_use]
     pub fn owns_shard(&self, shard: u32) -> bool {
-        self.shards.contains_key(&shard)
+        self.shards.get(shard as usize).is_some_and(|directory| !directory.is_empty())
     }
 
     pub(super) fn entry_of(&self, hash: KeyHash) -> DirectoryEntry {
-        self.shards[&hash.shard()][hash.directory_index(self.directory_bits) as usize]
+        self.shards[hash.shard() as usize][hash.directory_index(self.directory_bits) as usize]
     }
 
     pub(super) fn set_entry(&mut self, memory: &mut Memory, shard: u32, index: u32, entry: DirectoryEntry) {
-        self.shards.get_mut(&shard).expect("own shard")[index as usize] = entry;
+        self.shards[shard as usize][index as usize] = entry;
         self.publish_entry(memory, shard, index);
     }
 
     fn publish_entry(&self, memory: &mut Memory, shard: u32, index: u32) {
-        let word = self.shards[&shard][index as usize].raw();
+        let word = self.shards[shard as usize][index as usize].raw();
         memory.publish(self.directories, entry_offset(shard, index, self.directory_bits), word);
     }
 
@@ -136,6 +134,20 @@ impl Index {
         let home = home_offset(hash.home_bucket());
         let header = BucketHeader::from_raw(memory.load(segment, home));
         (home, header.overflow().map(overflow_offset))
+    }
+
+    /// Asks for the bucket where a key of this hash would be, which is looked at soon.
+    pub fn fetch_bucket(&self, memory: &mut Memory, hash: KeyHash) {
+        memory.prefetch(self.entry_of(hash).segment(), home_offset(hash.home_bucket()));
+    }
+
+    /// Asks for the record that a slot of that bucket names for this hash.
+    pub fn fetch_record(&self, memory: &mut Memory, hash: KeyHash) {
+        let (segment, home) = (self.entry_of(hash).segment(), home_offset(hash.home_bucket()));
+        let mut locations = (0..SLOTS).map(|slot| Location::from_raw(memory.load(segment, home + slot_offset(slot) as u64)));
+        if let Some(location) = locations.find(|l| !l.is_empty() && l.fingerprint() == hash.fingerprint()) {
+            memory.prefetch(location.place(), 0);
+        }
     }
 
     /// Finds a key.

@@ -5,6 +5,7 @@ use sidewire_common::id::ClientId;
 use sidewire_common::layout::ack::Ack;
 use sidewire_common::memory::View;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A session of a client: what survives a lost connection belongs to it.
 pub(super) type SessionKey = (ClientId, u32);
@@ -14,8 +15,8 @@ pub(super) struct Connection {
     pub session: SessionKey,
     /// The client's id in lock words.
     pub holder: u32,
-    /// Its staging ring.
-    pub ring: View,
+    /// Its staging ring; shared on this thread with the work whose values lie in it.
+    pub ring: Rc<View>,
     /// Acks that wait to be sent; never more than its credits.
     pub acks: Vec<Ack>,
 }

@@ -3,6 +3,7 @@
 use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
 use super::replica::Change;
+use crate::fast_map::FastMap;
 use crate::shard::Unmet;
 use sidewire_common::fabric::{PostError, Status, Verb, WorkId, WorkRequest};
 use sidewire_common::id::ClientId;
@@ -12,7 +13,7 @@ use sidewire_common::layout::counter_cell::{self, CounterState};
 use sidewire_common::layout::lock_word::{LockState, LockWord};
 use sidewire_common::layout::record::Kind;
 use sidewire_common::layout::request::RequestField;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// What is being done to a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,10 +50,10 @@ const MISSES_MAX: u32 = 4096;
 /// Deferred and parked work.
 #[derive(Default)]
 pub(super) struct Deferrals {
-    open: HashMap<WorkId, Deferred>,
+    open: FastMap<WorkId, Deferred>,
     unposted: VecDeque<WorkId>,
     /// By key: what waits until the open write of the key has ended.
-    parked: HashMap<u64, VecDeque<Work>>,
+    parked: FastMap<u64, VecDeque<Work>>,
 }
 
 impl Deferrals {

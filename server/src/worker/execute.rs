@@ -6,6 +6,7 @@ use super::intake::{Work, refuse};
 use super::poll_loop::Worker;
 use super::replica::Change;
 use crate::cells::token_floor_now;
+use crate::metrics::{change, count};
 use crate::shard::{Draft, Extent, Found, PutAsk, PutDone, Unmet, delete, draft, judge_delete, judge_put};
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
@@ -60,15 +61,15 @@ impl Worker {
         }
         self.remove(work.hash, &found);
         self.key_changed(work.hash.shard(), &work.key, &[]);
-        self.metrics.expired.fetch_add(1, Ordering::Relaxed);
+        count(&self.metrics.expired);
         None
     }
 
     pub(super) fn remove(&mut self, hash: KeyHash, found: &Found) {
         self.forget_expiry(hash, found);
         let gone = delete(&mut self.memory, &mut self.heap, found);
-        self.metrics.keys.fetch_sub(1, Ordering::Relaxed);
-        self.metrics.record_bytes.fetch_sub(gone.bytes, Ordering::Relaxed);
+        change(&self.metrics.keys, -1);
+        change(&self.metrics.record_bytes, -gone.bytes);
     }
 
     /// The record of `found` is no longer what the key holds.
@@ -155,9 +156,9 @@ impl Worker {
         if draft.expiry_ms != 0 {
             self.expiries.add(draft.expiry_ms, hash, draft.version);
         }
-        self.metrics.record_bytes.fetch_add(done.grown_bytes, Ordering::Relaxed);
+        change(&self.metrics.record_bytes, done.grown_bytes);
         if done.inserted {
-            self.metrics.keys.fetch_add(1, Ordering::Relaxed);
+            change(&self.metrics.keys, 1);
             let (segments, splits) = self.index.figures();
             self.metrics.segments.store(segments as i64, Ordering::Relaxed);
             self.metrics.splits.store(splits, Ordering::Relaxed);

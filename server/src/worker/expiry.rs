@@ -1,10 +1,10 @@
 //! Keys whose time is over, soonest first.
 
 use super::poll_loop::Worker;
+use crate::metrics::count;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::record::Version;
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Keys deleted in one turn, so that many that end together do not hold up writes.
@@ -64,7 +64,7 @@ impl Worker {
                 let key = self.key_at(found.location.place(), &found.header);
                 self.remove(hash, &found);
                 self.key_changed(hash.shard(), &key, &[]);
-                self.metrics.expired.fetch_add(1, Ordering::Relaxed);
+                count(&self.metrics.expired);
             }
         }
         any

@@ -12,6 +12,7 @@ use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::{Ack, Outcome};
 use sidewire_common::layout::request::{Operation, Request, RequestError, RequestField};
 use sidewire_common::memory::View;
+use std::rc::Rc;
 
 /// An accepted write.
 pub(super) struct Work {
@@ -23,7 +24,7 @@ pub(super) struct Work {
     pub key: Vec<u8>,
     pub fence_key: Vec<u8>,
     /// The ring and where the value lies in it.
-    pub ring: Option<View>,
+    pub ring: Option<Rc<View>>,
     pub value_at: usize,
     /// The value, if it came before.
     pub extent: Option<Extent>,
@@ -124,7 +125,7 @@ impl Worker {
             hash,
             key: std::mem::take(&mut self.scratch.key),
             fence_key: std::mem::take(&mut self.scratch.fence_key),
-            ring: Some(connection.ring.clone()),
+            ring: Some(Rc::clone(&connection.ring)),
             value_at,
             extent,
             fence_passed: false,

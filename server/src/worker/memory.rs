@@ -42,6 +42,12 @@ impl Memory {
         self.view(at.chunk).load((at.offset() + offset) as usize).expect(OWN_INDEX)
     }
 
+    /// Tells the CPU that these bytes will be touched soon.
+    #[inline]
+    pub fn prefetch(&mut self, at: Place, offset: u64) {
+        self.view(at.chunk).prefetch((at.offset() + offset) as usize);
+    }
+
     /// Stores a word after all earlier stores.
     #[inline]
     pub fn publish(&mut self, at: Place, offset: u64, word: u64) {

@@ -16,6 +16,7 @@ mod exactly_once;
 mod execute;
 mod expiry;
 mod intake;
+mod lookahead;
 mod memory;
 mod open;
 mod pinning;

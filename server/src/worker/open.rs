@@ -3,7 +3,7 @@
 use super::connection::{Connection, SessionKey};
 use super::poll_loop::{LOOPBACK_DEPTH, Worker};
 use super::{OpenError, OpenedEndpoint};
-use crate::metrics::count;
+use crate::metrics::{change, count};
 use crate::refusals::Cause;
 use crossbeam::channel::Sender;
 use sidewire_common::clock::BootInstant;
@@ -11,7 +11,6 @@ use sidewire_common::fabric::{EndpointId, EndpointSpec, PeerInfo, Role};
 use sidewire_common::id::ClientId;
 use sidewire_common::limits::MESSAGE_CREDITS;
 use sidewire_common::memory::View;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Pause before a loopback endpoint that could not be opened is tried again.
@@ -24,9 +23,9 @@ impl Worker {
             self.disconnect(old);
         }
         let (endpoint, ring, opened) = self.open_ring(peer)?;
-        self.connections.writers.insert(endpoint, Connection { session, holder, ring, acks: Vec::new() });
+        self.connections.writers.insert(endpoint, Connection { session, holder, ring: ring.into(), acks: Vec::new() });
         self.windows.entry(session).or_default();
-        self.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        change(&self.metrics.connections, 1);
         Ok(opened)
     }
 
@@ -70,7 +69,7 @@ impl Worker {
         self.connections.readers.remove(&endpoint);
         self.drop_reservations(endpoint);
         if self.connections.writers.remove(&endpoint).is_some() {
-            self.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+            change(&self.metrics.connections, -1);
         }
     }
 

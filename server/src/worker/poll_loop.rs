@@ -7,6 +7,7 @@ use super::expiry::Expiries;
 use super::replica::Replication;
 use super::reserve::Reservations;
 use super::{Command, Memory};
+use crate::fast_map::FastMap;
 use crate::heap::{Heap, HeapError};
 use crate::metrics::{WorkerMetrics, count};
 use crate::refusals::Cause;
@@ -17,9 +18,10 @@ use sidewire_common::clock::BootInstant;
 use sidewire_common::fabric::{Completion, EndpointId, Event, Port, PortSpec, Spin, Wake, Waker};
 use sidewire_common::host;
 use sidewire_common::id::ClientId;
+use sidewire_common::key::KeyHash;
 use sidewire_common::layout::record::Version;
 use sidewire_common::limits::MESSAGE_CREDITS;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -46,7 +48,7 @@ pub(super) struct Worker {
     pub index: Index,
     pub heap: Heap,
     pub connections: Connections,
-    pub windows: HashMap<SessionKey, Window>,
+    pub windows: FastMap<SessionKey, Window>,
     pub deferrals: Deferrals,
     pub reservations: Reservations,
     pub expiries: Expiries,
@@ -75,6 +77,7 @@ pub(super) struct Scratch {
     pub fence_key: Vec<u8>,
     pub value: Vec<u8>,
     pub image: Vec<u8>,
+    pub ahead: Vec<KeyHash>,
 }
 
 impl Worker {
@@ -103,7 +106,7 @@ impl Worker {
             memory,
             index,
             connections: Connections::default(),
-            windows: HashMap::new(),
+            windows: FastMap::default(),
             deferrals: Deferrals::default(),
             reservations: Reservations::default(),
             expiries: Expiries::default(),
@@ -177,6 +180,7 @@ impl Worker {
         }
         let mut completions = std::mem::take(&mut self.completions);
         busy |= self.port.poll(&mut completions) > 0;
+        self.look_ahead(&completions);
         for completion in completions.drain(..) {
             self.complete(completion);
         }

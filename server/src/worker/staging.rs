@@ -1,9 +1,10 @@
 //! Taking requests out of a staging ring. Every byte there is hostile, and may change while it is looked at:
 //! header and keys are copied out once and only the copies are used.
 
-use sidewire_common::layout::packed::{REQUESTS_MAX, claimed_bytes, next_at};
+use sidewire_common::layout::packed::{REQUESTS_MAX, claimed_bytes, claimed_key_bytes, next_at};
 use sidewire_common::layout::request::{HEADER_BYTES, Request, RequestError, RequestField, immediate_fits, immediate_offset};
 use sidewire_common::memory::View;
+use std::ops::Range;
 
 /// A request that may be carried out.
 #[derive(Debug)]
@@ -78,6 +79,21 @@ impl Message {
             self.at = self.end;
         }
         Some(taken)
+    }
+
+    /// Where the keys of its requests lie, by what their headers claim now; nothing if there is but one of a message that
+    /// came `alone`.
+    pub fn keys_ahead(&self, ring: &View, alone: bool) -> impl Iterator<Item = Range<usize>> {
+        let end = self.end;
+        let claimed = move |at: usize| {
+            let mut head = [0; HEADER_BYTES];
+            ring.copy_out(at, &mut head).ok()?;
+            Some((at + HEADER_BYTES..at + HEADER_BYTES + claimed_key_bytes(&head), next_at(at + claimed_bytes(&head))))
+        };
+        let first = claimed(self.at).filter(|&(_, next)| !alone || next < end);
+        std::iter::successors(first, move |&(_, next)| (next < end).then(|| claimed(next)).flatten())
+            .map(|(key, _)| key)
+            .take_while(move |key| key.end <= end)
     }
 
     fn take(
@@ -241,6 +257,22 @@ mod tests {
         let length = pack(&ring, &many);
         assert_eq!(taken(&ring, immediate(0, 1), length).last(), Some(&Err(Requests)), "more than there are credits");
         assert_eq!(taken(&ring, immediate(0, 1), length).len(), 65);
+    }
+
+    #[test]
+    fn keys_ahead_lie_in_the_message_whatever_headers_claim() {
+        let ring = ring();
+        let length = pack(&ring, &[delete(1, 3), delete(2, 64), delete(3, 1)]);
+        let ahead = |bytes, alone| -> Vec<Range<usize>> {
+            Message::new(&ring, immediate(0, 1), bytes).unwrap().keys_ahead(&ring, alone).collect()
+        };
+        assert_eq!(ahead(length, true), [64..67, 192..256, 320..321]);
+        assert!(ahead(67, true).is_empty(), "one that is alone is not worth it");
+        assert!(ahead(67, false).into_iter().eq(std::iter::once(64..67)));
+        ring.copy_in(128 + 48, &u32::MAX.to_le_bytes()).unwrap();
+        assert_eq!(ahead(length, true), [64..67, 192..256], "nothing is looked for behind one that claims the rest");
+        ring.copy_in(6, &u16::MAX.to_le_bytes()).unwrap();
+        assert!(ahead(length, false).is_empty(), "a key that is claimed to end outside is not looked at");
     }
 
     #[test]
