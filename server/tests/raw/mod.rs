@@ -3,12 +3,14 @@
 
 use kv_server::store::{Settings, Store};
 use kv_server::worker::{Command, Pinning, Workers};
+use sidewire_common::cluster::MemberId;
 use sidewire_common::fabric::{
     EndpointId, EndpointSpec, Event, Fabric, PeerInfo, Port, PortSpec, RemoteRegion, Role, Verb, WorkId, WorkRequest, shm,
 };
 use sidewire_common::id::ClientId;
 use sidewire_common::layout::ack::{self, Ack};
 use sidewire_common::layout::record::Kind;
+use sidewire_common::layout::replica_entry::Entry;
 use sidewire_common::layout::request::{Condition, Operation, Request, immediate};
 use sidewire_common::limits::{MESSAGE_BYTES, MESSAGE_CREDITS};
 use sidewire_common::memory::{BufferPool, HugepageMode, Mapping};
@@ -92,6 +94,27 @@ impl Client {
         let there = told.recv_timeout(PATIENCE).unwrap().unwrap();
         self.port.connect(opened.endpoint, &there.peer).unwrap();
         (self.writer, self.staging) = (opened.endpoint, there.staging);
+    }
+
+    /// The same as another server's worker 0, to tell its entries.
+    pub fn connect_as(&mut self, member: u32, server: &Server) {
+        let spec = EndpointSpec { role: Role::Writer, send_depth: MESSAGE_CREDITS, recv_depth: MESSAGE_CREDITS };
+        let opened = self.port.open(&spec).unwrap();
+        let (reply, told) = crossbeam::channel::bounded(1);
+        let command = Command::OpenPeer { member: MemberId(member), worker: 0, peer: PeerInfo::Unneeded, reply };
+        server.workers.send(0, command).unwrap();
+        let there = told.recv_timeout(PATIENCE).unwrap().unwrap();
+        self.port.connect(opened.endpoint, &there.peer).unwrap();
+        (self.writer, self.staging, self.sequence) = (opened.endpoint, there.staging, 0);
+    }
+
+    /// Tells an entry, and what it is answered.
+    pub fn tell(&mut self, entry: Entry, key: &[u8], value: &[u8]) -> Ack {
+        let sequence = self.next();
+        let entry = Entry { sequence, key_len: key.len() as u16, value_len: value.len() as u32, ..entry };
+        let unit = (sequence as u32 % 60) * 256;
+        self.write(unit, &[&entry.encode()[..], key, value].concat(), immediate(unit, sequence));
+        self.ack(sequence)
     }
 
     /// Writes bytes at a unit of the ring with this immediate.

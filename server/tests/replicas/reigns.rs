@@ -1,6 +1,6 @@
 //! Primaries come and go.
 
-use crate::board::{Cluster, put_soon};
+use crate::board::{Cluster, SEED, put_soon};
 use crate::raw::PATIENCE;
 use crossbeam::channel::bounded;
 use kv_server::worker::{Command, Resolution};
@@ -9,7 +9,8 @@ use sidewire_common::id::ClientId;
 use sidewire_common::key::KeyHash;
 use sidewire_common::layout::ack::Outcome;
 use sidewire_common::layout::lock_word::{LockState, LockWord};
-use sidewire_common::layout::record::Kind;
+use sidewire_common::layout::record::{Kind, Version};
+use sidewire_common::layout::replica_entry::{Entry, What};
 use sidewire_common::layout::request::{Condition, Operation, Request};
 use std::time::{Duration, Instant};
 
@@ -89,6 +90,30 @@ fn a_primary_of_the_past_acks_nothing() {
     assert_eq!(cluster.content(1)[&b"k"[..]].value.as_deref(), Some(&b"1"[..]), "nothing was published");
     assert_eq!(cluster.content(2)[&b"k"[..]].value.as_deref(), Some(&b"2"[..]));
     drop(first);
+    cluster.stop();
+}
+
+/// A copy that has told its position to a new primary takes nothing more from the one before: the new one would not know.
+#[test]
+fn a_copy_takes_nothing_of_a_past_reign_once_it_was_asked() {
+    let cluster = Cluster::start(&[1, 1, 1], 1);
+    let copy = &cluster.servers[1];
+    let shard = KeyHash::of(b"k", SEED).shard();
+    let [mut old, mut new] = [1, 3].map(|member| {
+        let mut client = copy.client();
+        client.connect_as(member, copy);
+        client
+    });
+    let put = |position| Entry { position, version: Version::new(1, position), ..Entry::new(What::Put, shard, 1) };
+    assert_eq!(old.tell(Entry::new(What::Clear, shard, 1), b"", b"").outcome, Outcome::Done);
+    assert_eq!(old.tell(Entry::new(What::Whole, shard, 1), b"", b"").outcome, Outcome::Done);
+    assert_eq!(old.tell(put(1), b"k", b"1").outcome, Outcome::Done);
+    let told = new.tell(Entry::new(What::Ask, shard, 2), b"", b"");
+    assert_eq!((told.outcome, told.figures[1]), (Outcome::Done, 1));
+    let late = old.tell(put(2), b"k", b"2");
+    assert_eq!((late.outcome, late.figures[0]), (Outcome::WrongPrimary, 2));
+    assert_eq!(cluster.content(2)[&b"k"[..]].value.as_deref(), Some(&b"1"[..]));
+    assert_eq!(new.tell(Entry { position: 1, ..Entry::new(What::Adopt, shard, 2) }, b"", b"").outcome, Outcome::Done);
     cluster.stop();
 }
 
