@@ -1,8 +1,9 @@
 //! A server's workers over shared memory, and a client that speaks to them in raw requests.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use crossbeam::channel::{Sender, bounded};
 use kv_server::store::{Settings, Store};
-use kv_server::worker::{Command, Pinning, Workers};
+use kv_server::worker::{Command, OpenError, OpenedEndpoint, Pinning, Workers};
 use sidewire_common::cluster::MemberId;
 use sidewire_common::fabric::{
     EndpointId, EndpointSpec, Event, Fabric, PeerInfo, Port, PortSpec, RemoteRegion, Role, Verb, WorkId, WorkRequest, shm,
@@ -86,26 +87,25 @@ pub struct Client {
 
 impl Client {
     pub fn connect(&mut self, server: &Server) {
-        let spec = EndpointSpec { role: Role::Writer, send_depth: MESSAGE_CREDITS, recv_depth: MESSAGE_CREDITS };
-        let opened = self.port.open(&spec).unwrap();
-        let (reply, told) = crossbeam::channel::bounded(1);
-        let command = Command::OpenWriter { client: self.id, holder: HOLDER, session: 1, peer: PeerInfo::Unneeded, reply };
-        server.workers.send(0, command).unwrap();
-        let there = told.recv_timeout(PATIENCE).unwrap().unwrap();
-        self.port.connect(opened.endpoint, &there.peer).unwrap();
-        (self.writer, self.staging) = (opened.endpoint, there.staging);
+        let (client, session) = (self.id, 1);
+        self.open(server, |reply| Command::OpenWriter { client, holder: HOLDER, session, peer: PeerInfo::Unneeded, reply });
     }
 
     /// The same as another server's worker 0, to tell its entries.
     pub fn connect_as(&mut self, member: u32, server: &Server) {
+        let member = MemberId(member);
+        self.open(server, |reply| Command::OpenPeer { member, worker: 0, peer: PeerInfo::Unneeded, reply });
+        self.sequence = 0;
+    }
+
+    fn open(&mut self, server: &Server, ask: impl FnOnce(Sender<Result<OpenedEndpoint, OpenError>>) -> Command) {
         let spec = EndpointSpec { role: Role::Writer, send_depth: MESSAGE_CREDITS, recv_depth: MESSAGE_CREDITS };
         let opened = self.port.open(&spec).unwrap();
-        let (reply, told) = crossbeam::channel::bounded(1);
-        let command = Command::OpenPeer { member: MemberId(member), worker: 0, peer: PeerInfo::Unneeded, reply };
-        server.workers.send(0, command).unwrap();
+        let (reply, told) = bounded(1);
+        server.workers.send(0, ask(reply)).unwrap();
         let there = told.recv_timeout(PATIENCE).unwrap().unwrap();
         self.port.connect(opened.endpoint, &there.peer).unwrap();
-        (self.writer, self.staging, self.sequence) = (opened.endpoint, there.staging, 0);
+        (self.writer, self.staging) = (opened.endpoint, there.staging);
     }
 
     /// Tells an entry, and what it is answered.

@@ -77,7 +77,7 @@ fn take_all(ring: &View, image: &[u8], imm: u32, length: u32) -> bool {
         }
         Err(Intake::Refused { .. }) => panic!("what lies outside of the ring has no sequence"),
     };
-    // A bound of its own has none but the message's length: a request claims at least its header.
+    // Only the message's length bounds it: each request claims at least its header.
     let ahead = message.keys_ahead(ring, false).inspect(|key| assert!(key.end <= image.len(), "{key:?} lies outside"));
     assert!(ahead.count() <= 1 + length as usize / HEADER_BYTES);
     let (mut key, mut fence_key) = (vec![0xee; 3], vec![0xee; 3]);
